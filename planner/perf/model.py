@@ -1,0 +1,233 @@
+"""The nouns of `perf`: hardware as a roofline sees it, layouts, memory fits, performance, and why something cannot be.
+
+All figures of an `Evaluation` are for `instances` instances of the type (1 unless the layout spans several).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from pricing.model import AcceleratorKind, InterconnectKind
+
+
+class Basis(StrEnum):
+    """Where a performance figure comes from, best first; the weakest link labels a total."""
+
+    MEASURED = "measured"
+    SILICON = "silicon"
+    PUBLISHED = "published"
+    MODELLED = "modelled"
+
+
+class RejectionReason(StrEnum):
+    """Why a candidate is not in the ranking."""
+
+    OUT_OF_MEMORY = "out_of_memory"
+    PRECISION_UNSUPPORTED = "precision_unsupported"
+    LAYOUT_IMPOSSIBLE = "layout_impossible"
+    ENGINE_UNSUPPORTED = "engine_unsupported"
+    SLO_INFEASIBLE = "slo_infeasible"
+    DEADLINE = "deadline"
+    BUDGET = "budget"
+    NOT_OFFERED = "not_offered"
+    NO_PRICE = "no_price"
+    NO_QUOTA = "no_quota"
+    CAPACITY_BLOCK_ONLY = "capacity_block_only"
+    EXCLUDED = "excluded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hardware:
+    """The devices of one instance type. Figures are PER DEVICE (a g6f device is an eighth of an L4; a CPU type is one device)."""
+
+    accelerator: str  # canonical chip name
+    vendor: str
+    architecture: str
+    kind: AcceleratorKind
+    devices: int
+    fraction: float
+    memory_visible_gib: float  # what a process can use, before the engine's share of 0.9
+    memory_bandwidth_gb_s: float | None
+    peak_tflops: Mapping[str, float]
+    interconnect_kind: InterconnectKind
+    interconnect_gb_s_bidirectional: float | None
+    tdp_w: float | None
+    compute_capability: float | None
+    vcpus: int | None
+    host_memory_gib: float | None
+    network_gbps: float | None
+    efa_supported: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How the work is laid out. Fields that do not apply are None. Field names are those of the JSON contract."""
+
+    engine: str | None
+    engine_version: str | None = None
+    precision: str
+    kv_precision: str | None = None
+    tensor_parallel: int | None = None
+    pipeline_parallel: int | None = None
+    expert_parallel: int | None = None
+    data_parallel: int | None = None
+    replicas_per_instance: int | None = None
+    max_concurrency: int | None = None  # requests in flight per replica
+    batch: int | None = None  # samples per step per replica (vision, encoders)
+    method: str | None = None  # training: full | lora | qlora
+    micro_batch: int | None = None  # per device
+    accumulation: int | None = None
+    checkpointing: str | None = None  # none | full
+    sharding: str | None = None  # ddp | zero1 | zero2 | zero3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryLine:
+    """One named share of the memory of one accelerator."""
+
+    name: str  # "weights", "kv_cache", "activations", "runtime_reserve", "gradients", "optimizer_states" …
+    gib: float
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryFit:
+    """Required against available memory of one accelerator; fits when required <= available (visible x 0.9)."""
+
+    lines: tuple[MemoryLine, ...]
+    available_gib_per_accelerator: float
+
+    @property
+    def required_gib_per_accelerator(self) -> float:
+        """Sum of the lines, GiB."""
+        return sum(line.gib for line in self.lines)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the layout can start and hold its load."""
+        return self.required_gib_per_accelerator <= self.available_gib_per_accelerator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Percentiles:
+    """A latency at two percentiles, ms."""
+
+    p50: float
+    p99: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """Sustained rates of the evaluated instances together; None where the unit does not apply to the work."""
+
+    requests_per_s: float | None = None
+    output_tokens_per_s: float | None = None
+    total_tokens_per_s: float | None = None
+    samples_per_s: float | None = None  # training: samples (sequences for LMs)
+
+    def scaled(self, factor: float) -> Rates:
+        """Return all rates times `factor`."""
+
+        def times(x: float | None) -> float | None:
+            return None if x is None else x * factor
+
+        return Rates(
+            requests_per_s=times(self.requests_per_s),
+            output_tokens_per_s=times(self.output_tokens_per_s),
+            total_tokens_per_s=times(self.total_tokens_per_s),
+            samples_per_s=times(self.samples_per_s),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """One line of an explanation: a named figure, its unit, the formula or table it comes from."""
+
+    name: str
+    value: float | str
+    unit: str
+    formula: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Performance:
+    """What a layout sustains. `low_factor` <= 1 <= `high_factor` scale the rates to p10 and p90 (latencies inversely)."""
+
+    basis: Basis
+    rates: Rates
+    low_factor: float
+    high_factor: float
+    ttft_ms: Percentiles | None = None
+    tpot_ms: Percentiles | None = None
+    e2e_ms: Percentiles | None = None
+    mfu_fraction: float | None = None
+    prefill_time_fraction: float | None = None  # of accelerator time; splits cost into input and output tokens
+    power_w: float | None = None  # of the evaluated instances' accelerators under this load
+    sources: tuple[str, ...] = ()
+    terms: tuple[Term, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """A layout that works on some hardware."""
+
+    layout: Layout
+    instances: int  # instances the layout spans (1, or more for multi-node training)
+    memory: MemoryFit
+    performance: Performance
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Infeasible:
+    """Why no layout works on some hardware, with the figures behind it in `detail` (one readable clause)."""
+
+    reason: RejectionReason
+    detail: str
+    figures: Mapping[str, float | str] = field(default_factory=dict)
+
+
+Outcome = Evaluation | Infeasible
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyLimits:
+    """Limits in ms at `percentile` (99 unless asked otherwise); None = no limit."""
+
+    ttft_ms: float | None = None
+    tpot_ms: float | None = None
+    e2e_ms: float | None = None
+    percentile: int = 99
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InferenceWork:
+    """What is to be served. Token counts are ignored by models priced per sample."""
+
+    input_tokens: int = 1000
+    output_tokens: int = 1000
+    precision: str | None = None  # None = the checkpoint's own format (fp16 where the chip has no bf16); else "bf16", "fp8", "int8", "int4", "fp4" …
+    allowed_precisions: tuple[str, ...] = ()  # quantisations that may be chosen besides
+    kv_precision: str | None = None
+    engine: str = "vllm"
+    limits: LatencyLimits = LatencyLimits()
+    tensor_parallel: int | None = None  # fixed by the user, else searched
+    max_concurrency: int | None = None  # fixed by the user, else the best feasible
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingWork:
+    """What is to be trained, per optimizer step and in total."""
+
+    method: str = "full"  # full | lora | qlora
+    precision: str | None = None
+    sequence_length: int = 2048  # tokens per sequence (language models)
+    global_batch: int | None = None  # samples per optimizer step; None = chosen
+    optimizer: str = "adamw"  # adamw (fp32 states) | adamw_8bit
+    lora_rank: int = 16
+    checkpointing: str | None = None  # None = chosen
+    max_instances: int = 64
+    input_size: int | None = None  # pixels, vision

@@ -1,0 +1,156 @@
+"""`RecommendRequest`: every option of the main job, once. CLI flags, the REST schema and the docs are generated from its fields.
+
+Each field's `Option` says what it means, its unit and its bounds; `__post_init__` checks them, so no door lets a bad request in.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+from planner.recommend.errors import BadRequest
+from pricing.model import PurchaseOption
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """What a request field means: help text, unit, bounds, choices. `repeatable` fields are tuples."""
+
+    help: str
+    unit: str = ""
+    minimum: float | None = None
+    maximum: float | None = None
+    exclusive_minimum: bool = False
+    choices: tuple[str, ...] = ()
+    repeatable: bool = False
+    example: Any = None
+    group: str = "general"  # general | inference | training | constraints | prices | output
+
+
+def option(default: Any = dataclasses.MISSING, **what: Any) -> Any:
+    """Return a dataclass field that carries an `Option`."""
+    return field(default=default, metadata={"option": Option(**what)})
+
+
+MODES = ("inference", "training")
+METHODS = ("full", "lora", "qlora")
+SORTS = ("cost", "time", "latency", "energy")
+NEEDS = ("nvlink", "efa", "local-nvme")
+STAGES = ("dev", "prototype", "production", "pretrain")
+PERCENTILES = ("50", "90", "95", "99")
+PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "int4", "fp4")
+ENGINES = ("vllm", "tensorrt-llm", "sglang", "pytorch")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecommendRequest:
+    """What is to run, under which limits, and what may be bought. Defaults are those of the documentation, echoed in every answer."""
+
+    model: str | None = option(None, help="alias (7b), name (Qwen2.5-7B) or path of a Hugging Face config.json", example="7b")
+    params: float | None = option(None, help="total parameters of a model without a config (assumptions are stated)", minimum=1e6, maximum=1e14, example=6.7e9)
+    mode: str = option("inference", help="what the hardware is for", choices=MODES, example="inference")
+    stage: str | None = option(None, help="presets for what is not given: dev, prototype, production, pretrain", choices=STAGES)
+    precision: str | None = option(None, help="weights and arithmetic; default: the checkpoint's own 16-bit format", choices=PRECISIONS)
+    allow_precision: tuple[str, ...] = option((), help="quantisation that may be chosen if it is cheaper", choices=PRECISIONS, repeatable=True)
+    kv_precision: str | None = option(None, help="KV cache format; default: 16-bit", choices=("fp16", "bf16", "fp8"))
+    engine: str = option("vllm", help="serving engine class", choices=ENGINES)
+
+    input_tokens: int = option(1000, help="input tokens of one request", unit="tokens", minimum=1, maximum=1e8, group="inference")
+    output_tokens: int = option(1000, help="output tokens of one request", unit="tokens", minimum=1, maximum=1e8, group="inference")
+    requests_per_s: float | None = option(None, help="load to be served; without it: one instance at full load", unit="requests/s", minimum=0, exclusive_minimum=True, maximum=1e9, group="inference")
+    utilisation: float = option(1.0, help="share of the sustained throughput that is really used", unit="fraction", minimum=0, exclusive_minimum=True, maximum=1, group="inference")
+    max_concurrency: int | None = option(None, help="requests in flight per replica; default: the best feasible", minimum=1, maximum=1e6, group="inference")
+    tensor_parallel: int | None = option(None, help="accelerators per replica; default: searched", minimum=1, maximum=1024, group="inference")
+
+    method: str = option("full", help="training method", choices=METHODS, group="training")
+    dataset_tokens: float | None = option(None, help="tokens of one epoch (language models)", unit="tokens", minimum=1, maximum=1e16, group="training", example=1e9)
+    dataset_size: float | None = option(None, help="samples of one epoch", unit="samples", minimum=1, maximum=1e13, group="training", example=1281167)
+    epochs: float = option(1.0, help="passes over the data set", minimum=0, exclusive_minimum=True, maximum=1e6, group="training")
+    sequence_length: int = option(2048, help="tokens of one training sequence", unit="tokens", minimum=1, maximum=1e8, group="training")
+    global_batch: int | None = option(None, help="samples per optimizer step; default: chosen", minimum=1, maximum=1e8, group="training")
+    optimizer: str = option("adamw", help="optimizer", choices=("adamw", "adamw_8bit"), group="training")
+    lora_rank: int = option(16, help="rank of LoRA adapters", minimum=1, maximum=8192, group="training")
+    max_instances: int = option(64, help="most instances a training job may span", minimum=1, maximum=4096, group="training")
+
+    max_ttft_ms: float | None = option(None, help="limit on time to first token", unit="ms", minimum=0, exclusive_minimum=True, group="constraints")
+    max_tpot_ms: float | None = option(None, help="limit on time per output token after the first", unit="ms", minimum=0, exclusive_minimum=True, group="constraints")
+    max_e2e_ms: float | None = option(None, help="limit on the whole request's latency", unit="ms", minimum=0, exclusive_minimum=True, group="constraints")
+    percentile: int = option(99, help="percentile that the latency limits apply to", choices=PERCENTILES, group="constraints")
+    deadline_hours: float | None = option(None, help="training must end within", unit="h", minimum=0, exclusive_minimum=True, group="constraints")
+    budget_usd: float | None = option(None, help="limit: training in total, inference per month of 730 h", unit="USD", minimum=0, exclusive_minimum=True, group="constraints")
+    instance: tuple[str, ...] = option((), help="only these instance types", repeatable=True, group="constraints", example=["g5.xlarge"])
+    accelerator: tuple[str, ...] = option((), help="only these accelerators", repeatable=True, group="constraints", example=["L40S"])
+    exclude: tuple[str, ...] = option((), help="instance types, families or accelerators to leave out", repeatable=True, group="constraints")
+    needs: tuple[str, ...] = option((), help="what the instance must have", choices=NEEDS, repeatable=True, group="constraints")
+
+    region: tuple[str, ...] = option(("us-east-1",), help="region, repeatable; all = everywhere", repeatable=True, group="prices", example=["us-east-1"])
+    provider: tuple[str, ...] = option((), help="only these clouds (aws, gcp, azure, …); default: whoever is in the regions", repeatable=True, group="prices")
+    purchase: tuple[str, ...] = option(
+        (PurchaseOption.ON_DEMAND.value, PurchaseOption.SPOT.value), help="purchase options to compare", choices=tuple(p.value for p in PurchaseOption), repeatable=True, group="prices"
+    )
+    plan_type: str | None = option(None, help="Savings Plan type", choices=("compute", "ec2_instance"), group="prices")
+    payment_option: str | None = option(None, help="payment of commitments", choices=("no_upfront", "partial_upfront", "all_upfront"), group="prices")
+    offering_class: str | None = option(None, help="class of reserved instances", choices=("standard", "convertible"), group="prices")
+    prices_as_of: date | None = option(None, help="use the newest price snapshot not after this day (YYYY-MM-DD)", group="prices")
+
+    top: int = option(10, help="how many recommendations to return", minimum=1, maximum=10000, group="output")
+    sort: str = option("cost", help="what to rank by", choices=SORTS, group="output")
+    explain: bool = option(False, help="give every figure with its formula, inputs and source", group="output")
+
+    def __post_init__(self) -> None:
+        for f in dataclasses.fields(self):
+            check_field(f.name, getattr(self, f.name), f.metadata["option"])
+        if (self.model is None) == (self.params is None):
+            raise BadRequest(field="model", value=self.model, why="give exactly one of model and params", expected="for example --model 7b or --params 6.7e9")
+        if self.mode == "training" and (self.dataset_tokens is None) == (self.dataset_size is None):
+            raise BadRequest(field="dataset_tokens", value=self.dataset_tokens, why="training needs exactly one of dataset_tokens (language models) and dataset_size (samples)")
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the request as plain JSON values, every default filled in."""
+        out: dict[str, Any] = {}
+        for f in dataclasses.fields(self):
+            value = getattr(self, f.name)
+            out[f.name] = list(value) if isinstance(value, tuple) else value.isoformat() if isinstance(value, date) else value
+        return out
+
+
+def check_field(name: str, value: Any, what: Option) -> None:
+    """Raise `BadRequest` unless `value` obeys its option; None always passes (it means "not given")."""
+    if value is None:
+        return
+    values = value if what.repeatable else (value,)
+    if what.repeatable and not isinstance(value, tuple):
+        raise BadRequest(field=name, value=value, why="must be a list")
+    for v in values:
+        if what.choices and str(v) not in what.choices:
+            raise BadRequest(field=name, value=v, why="is not one of " + ", ".join(what.choices), expected=suggestion(str(v), what.choices))
+        if isinstance(v, (int, float)) and not isinstance(v, bool):
+            check_bounds(name, v, what)
+
+
+def check_bounds(name: str, value: float, what: Option) -> None:
+    """Raise `BadRequest` unless a number is finite and inside its bounds."""
+    unit = f" {what.unit}" if what.unit else ""
+    if not math.isfinite(value):
+        raise BadRequest(field=name, value=value, why="must be a finite number")
+    if what.minimum is not None and (value < what.minimum or (what.exclusive_minimum and value == what.minimum)):
+        raise BadRequest(field=name, value=value, why=f"must be {'more than' if what.exclusive_minimum else 'at least'} {what.minimum:g}{unit}")
+    if what.maximum is not None and value > what.maximum:
+        raise BadRequest(field=name, value=value, why=f"must be at most {what.maximum:g}{unit}")
+
+
+def suggestion(word: str, known: tuple[str, ...]) -> str:
+    """Return "did you mean X?" for a near miss, else nothing."""
+    import difflib  # noqa: PLC0415 - only on the way to an error
+
+    near = difflib.get_close_matches(word.lower(), known, n=2, cutoff=0.6)
+    return f"did you mean {' or '.join(near)}?" if near else ""
+
+
+def options() -> Mapping[str, Option]:
+    """Return every field of the request with its `Option`, in order."""
+    return {f.name: f.metadata["option"] for f in dataclasses.fields(RecommendRequest)}

@@ -1,0 +1,40 @@
+"""Errors of `pricing`.
+
+PricingError
+├── CurrencyError        unlike currencies or units met in one sum or comparison
+├── TableError           a shipped table or price sheet has a row that cannot be right (file, line, column, why)
+├── SnapshotError        a snapshot file is missing, foreign or damaged
+└── UnknownName          an accelerator, instance type or region that no table knows (with near misses)
+"""
+
+from __future__ import annotations
+
+
+class PricingError(Exception):
+    """Base of every error that `pricing` raises on purpose."""
+
+
+class CurrencyError(PricingError):
+    """Two amounts of unlike currency or unit were to be added or compared."""
+
+
+class TableError(PricingError):
+    """A row of a table cannot be right."""
+
+    def __init__(self, *, table: str, line: int | None, column: str | None, why: str) -> None:
+        where = table if line is None else f"{table}:{line}"
+        super().__init__(f"{where}: {f'{column}: ' if column else ''}{why}")
+        self.table, self.line, self.column, self.why = table, line, column, why
+
+
+class SnapshotError(PricingError):
+    """A snapshot file is missing, not ours, of another format version, or damaged."""
+
+
+class UnknownName(PricingError):  # noqa: N818 - reads as the field's own word
+    """A name that no table holds; `suggestions` are the nearest that one does."""
+
+    def __init__(self, kind: str, name: str, suggestions: tuple[str, ...] = ()) -> None:
+        hint = f"; did you mean {' or '.join(suggestions)}?" if suggestions else ""
+        super().__init__(f"unknown {kind} {name!r}{hint}")
+        self.kind, self.name, self.suggestions = kind, name, suggestions
