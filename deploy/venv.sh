@@ -1,0 +1,52 @@
+# Sourced by quickstart.sh and run-tests.sh: finds a Python, makes a virtual environment, installs this checkout into it.
+# Needs bash, git and Python 3.11 or newer with venv; no root. Says in one line what is missing.
+
+fail() {
+  printf '%s: %s\n' "${0##*/}" "$1" >&2
+  exit 4
+}
+
+# The newest suitable interpreter: $PYTHON if set, else what is on the PATH. Shims that do not answer are passed over.
+find_python() {
+  local name
+  for name in ${PYTHON:+"$PYTHON"} python3 python3.14 python3.13 python3.12 python3.11 python; do
+    if "$name" -c 'import sys; raise SystemExit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
+      command -v "$name"
+      return 0
+    fi
+  done
+  return 1
+}
+
+# Tables edited since the shipped snapshot was made from them: make it anew.
+publish_tables() {
+  local snapshot=pricing/tables/snapshot-0.sqlite
+  if [ ! -f "$snapshot" ] || [ -n "$(find pricing -newer "$snapshot" \( -name '*.csv' -o -name '*.py' \) -print -quit)" ]; then
+    "$1/bin/python" -m pricing.publish >/dev/null || fail "the price tables could not be published as a snapshot"
+    touch "$snapshot"
+  fi
+}
+
+# make_venv DIR EXTRAS: DIR holds this checkout, editable, with the pinned versions. Does nothing when it is already so;
+# an interrupted or outdated environment is made anew.
+make_venv() {
+  local dir=$1 extras=$2 python stamp log
+  python=$(find_python) || fail "Python 3.11 or newer is missing (set PYTHON=/path/to/python3 if it is installed elsewhere)"
+  stamp="$("$python" -c 'import sys; print(sys.version.split()[0])') $extras $PWD $(cat pyproject.toml constraints.txt hatch_build.py | cksum)"
+  if [ -x "$dir/bin/python" ] && [ "$(cat "$dir/.planner-stamp" 2>/dev/null)" = "$stamp" ]; then
+    publish_tables "$dir"
+    return 0
+  fi
+  "$python" -c 'import venv, ensurepip' >/dev/null 2>&1 ||
+    fail "the venv module of $python is missing; on Debian or Ubuntu: apt-get install python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv"
+  printf 'Setting up %s (once, about a minute) ...\n' "$dir" >&2
+  rm -rf "$dir"
+  "$python" -m venv "$dir" || fail "could not make a virtual environment in $dir"
+  log="$dir/install.log"
+  "$dir/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
+    --constraint constraints.txt --editable ".$extras" >"$log" 2>&1 || {
+    tail -n 5 "$log" >&2
+    fail "installing the Python packages failed (is a package index reachable?); the whole log is in $log"
+  }
+  printf '%s\n' "$stamp" >"$dir/.planner-stamp"
+}
