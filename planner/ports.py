@@ -12,7 +12,8 @@ Document = dict[str, Any]
 class Clock(Protocol):
     """Tells the time, timezone-aware, UTC."""
 
-    def __call__(self) -> datetime: ...
+    def __call__(self) -> datetime:
+        """Return the present moment."""
 
 
 class RecommendationStore(Protocol):
