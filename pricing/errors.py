@@ -5,6 +5,7 @@ PricingError
 ├── TableError           a shipped table or price sheet has a row that cannot be right (file, line, column, why)
 ├── SnapshotError        a snapshot file is missing, foreign or damaged
 └── UnknownName          an accelerator, instance type or region that no table knows (with near misses)
+    └── AmbiguousName    several providers have an instance type of this name
 """
 
 from __future__ import annotations
@@ -38,3 +39,11 @@ class UnknownName(PricingError):  # noqa: N818 - reads as the field's own word
         hint = f"; did you mean {' or '.join(suggestions)}?" if suggestions else ""
         super().__init__(f"unknown {kind} {name!r}{hint}")
         self.kind, self.name, self.suggestions = kind, name, suggestions
+
+
+class AmbiguousName(UnknownName):
+    """Several providers have an instance type of this name; `suggestions` are the providers."""
+
+    def __init__(self, kind: str, name: str, providers: tuple[str, ...]) -> None:
+        super().__init__(kind, name, providers)
+        self.args = (f"{kind} {name!r} exists at {', '.join(providers)}: name the provider",)

@@ -1,0 +1,223 @@
+"""`Catalog`: what a snapshot offers, looked up by name, region and purchase option. Reads the file lazily; holds no clock and no network."""
+
+from __future__ import annotations
+
+import difflib
+import sqlite3
+import threading
+from collections.abc import Collection, Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from pricing.errors import AmbiguousName, SnapshotError, UnknownName
+from pricing.model import Accelerator, InstanceType, Interruption, Quote, Rate, SnapshotMeta, SourceAge
+from pricing.rows import columns, values
+
+if TYPE_CHECKING:
+    from pricing.static import SnapshotContents
+
+Row = TypeVar("Row")
+KEPT_ANSWERS = 64  # distinct quote look-ups that one catalog remembers
+
+
+class Catalog:
+    """One open snapshot. Safe to share between threads; what it returns are frozen values in a fixed order.
+
+    Filters: None means all, an empty collection means none.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, meta: SnapshotMeta, path: Path) -> None:
+        self.meta = meta
+        self.path = path
+        self._connection = connection
+        self._lock = threading.Lock()
+        self._quotes: dict[tuple[tuple[str, ...] | None, ...], tuple[Quote, ...]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file; what was read stays valid."""
+        self._connection.close()
+
+    @cached_property
+    def accelerators(self) -> Mapping[str, Accelerator]:
+        """Every chip by its canonical name."""
+        return MappingProxyType({a.name: a for a in self._read(Accelerator, "accelerators")})
+
+    @cached_property
+    def aliases(self) -> Mapping[str, str]:
+        """Every other spelling of a chip, and the canonical name it stands for."""
+        return MappingProxyType(dict(self._rows("SELECT alias, name FROM aliases ORDER BY alias", ())))
+
+    def accelerator(self, name: str) -> Accelerator:
+        """Return the chip of that canonical name or alias, case and outer blanks aside; UnknownName with near misses otherwise."""
+        exact = self.accelerators.get(name)
+        if exact is not None:
+            return exact
+        known = self._accelerator_names
+        canonical = known.get(name.strip().casefold())
+        if canonical is None:
+            spelled = {folded: (name_ if name_.casefold() == folded else folded) for folded, name_ in known.items()}
+            raise UnknownName("accelerator", name, near_misses(name, spelled.values()))
+        return self.accelerators[canonical]
+
+    @cached_property
+    def _accelerator_names(self) -> Mapping[str, str]:
+        names = {alias.casefold(): canonical for alias, canonical in self.aliases.items()}
+        return names | {name.casefold(): name for name in self.accelerators}
+
+    @cached_property
+    def _all_instance_types(self) -> tuple[InstanceType, ...]:
+        return self._read(InstanceType, "instance_types")
+
+    @cached_property
+    def _types_by_name(self) -> Mapping[str, tuple[InstanceType, ...]]:
+        by_name: dict[str, tuple[InstanceType, ...]] = {}
+        for each in self._all_instance_types:
+            key = each.instance_type.casefold()
+            by_name[key] = (*by_name.get(key, ()), each)
+        return by_name
+
+    def instance_types(self, provider: str | None = None) -> tuple[InstanceType, ...]:
+        """Return the instance types of one provider, or of all, ordered by provider and name."""
+        if provider is None:
+            return self._all_instance_types
+        return tuple(t for t in self._all_instance_types if t.provider == provider)
+
+    def instance_type(self, name: str, provider: str | None = None) -> InstanceType:
+        """Return the type of that name; UnknownName with near misses, AmbiguousName when several providers have one of that name."""
+        found = [t for t in self._types_by_name.get(name.strip().casefold(), ()) if provider in {None, t.provider}]
+        if not found:
+            raise UnknownName(
+                "instance type", name, near_misses(name, (t.instance_type for t in self.instance_types(provider)))
+            )
+        if len(found) > 1:
+            exact = [t for t in found if t.instance_type == name]
+            if len(exact) != 1:
+                raise AmbiguousName("instance type", name, tuple(t.provider for t in found))
+            return exact[0]
+        return found[0]
+
+    def providers(self) -> tuple[str, ...]:
+        """Return the providers that have instance types or quotes, sorted."""
+        return tuple(
+            row[0]
+            for row in self._rows(
+                "SELECT provider FROM quotes UNION SELECT provider FROM instance_types ORDER BY 1", ()
+            )
+        )
+
+    @cached_property
+    def _regions(self) -> tuple[str, ...]:
+        return tuple(row[0] for row in self._rows("SELECT DISTINCT region FROM quotes ORDER BY region", ()))
+
+    def regions(self) -> tuple[str, ...]:
+        """Return every region that has a quote, sorted."""
+        return self._regions
+
+    def region(self, name: str) -> str:
+        """Return the region as the quotes spell it; UnknownName with near misses otherwise."""
+        spelled = {r.casefold(): r for r in self.regions()}.get(name.strip().casefold())
+        if spelled is None:
+            raise UnknownName("region", name, near_misses(name, self.regions()))
+        return spelled
+
+    def provider(self, name: str) -> str:
+        """Return the provider as the tables spell it; UnknownName with near misses otherwise."""
+        spelled = {p.casefold(): p for p in self.providers()}.get(name.strip().casefold())
+        if spelled is None:
+            raise UnknownName("provider", name, near_misses(name, self.providers()))
+        return spelled
+
+    def quotes(
+        self,
+        *,
+        regions: Collection[str] | None = None,
+        providers: Collection[str] | None = None,
+        purchase_options: Collection[str] | None = None,
+        instance_types: Collection[str] | None = None,
+    ) -> list[Quote]:
+        """Return the quotes that pass every filter, ordered by provider, region, type, purchase option, zone and terms."""
+        wanted = tuple(
+            None if names is None else tuple(sorted({str(n) for n in names}))
+            for names in (regions, providers, purchase_options, instance_types)
+        )
+        found = self._quotes.get(wanted)
+        if found is None:
+            parts = [
+                (column, names)
+                for column, names in zip(
+                    ("region", "provider", "purchase_option", "instance_type"), wanted, strict=True
+                )
+                if names is not None
+            ]
+            where = " AND ".join(f"{column} IN ({', '.join('?' * len(names))})" for column, names in parts)
+            found = self._read(Quote, "quotes", where, [name for _, names in parts for name in names])
+            if len(self._quotes) >= KEPT_ANSWERS:
+                self._quotes.clear()
+            self._quotes[wanted] = found
+        return list(found)
+
+    def rates(self, service: str | None = None, region: str | None = None) -> tuple[Rate, ...]:
+        """Return prices of storage, network and other services, all or of one service and region."""
+        given = [(column, value) for column, value in (("service", service), ("region", region)) if value is not None]
+        return self._read(
+            Rate, "rates", " AND ".join(f"{column} = ?" for column, _ in given), [value for _, value in given]
+        )
+
+    def interruption(self, instance_type: str, region: str) -> Interruption | None:
+        """Return the spot interruption band of a type in a region, or None when no source gives one."""
+        found = self._read(Interruption, "interruptions", "instance_type = ? AND region = ?", [instance_type, region])
+        return found[0] if found else None
+
+    def contents(self) -> SnapshotContents:
+        """Return everything in the snapshot, in its fixed order."""
+        from pricing.static import SnapshotContents  # noqa: PLC0415 - the table parser is needed on this path alone
+
+        return SnapshotContents(
+            accelerators=tuple(self.accelerators.values()),
+            aliases=dict(self.aliases),
+            instance_types=self._all_instance_types,
+            quotes=tuple(self.quotes()),
+            rates=self.rates(),
+            interruptions=self._read(Interruption, "interruptions"),
+            sources=self._read(SourceAge, "sources"),
+        )
+
+    def _read(self, kind: type[Row], table: str, where: str = "", arguments: Iterable[str] = ()) -> tuple[Row, ...]:
+        names = ", ".join(c.name for c in columns(kind))
+        # only names of our own columns and tables are put into the text; what a caller gives is an argument
+        query = f"SELECT {names} FROM {table}{f' WHERE {where}' if where else ''} ORDER BY rowid"  # noqa: S608
+        try:
+            return tuple(values(kind, self._rows(query, arguments)))
+        except (ValueError, KeyError, TypeError, ArithmeticError) as e:
+            raise SnapshotError(f"{self.path}: damaged snapshot: a row of {table} cannot be read: {e}") from e
+
+    def _rows(self, query: str, arguments: Iterable[str]) -> list[Any]:
+        try:
+            with self._lock:
+                return self._connection.execute(query, tuple(arguments)).fetchall()
+        except sqlite3.Error as e:
+            raise SnapshotError(f"{self.path}: cannot read the snapshot: {e}") from e
+
+
+def near_misses(name: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Return up to three known names that resemble `name`, nearest first, case aside."""
+    spelled = {k.casefold(): k for k in sorted(known, reverse=True)}
+    folded = name.strip().casefold()
+    near = difflib.get_close_matches(folded, spelled, n=3, cutoff=0.6)
+    if folded:  # "l40" for "NVIDIA L40S …": a name that begins with or holds what was typed is near as well
+        near += [
+            k
+            for k in sorted(spelled, key=lambda k: (not k.startswith(folded), len(k), k))
+            if folded in k and k not in near
+        ]
+    return tuple(spelled[k] for k in near[:3])
