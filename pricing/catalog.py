@@ -92,19 +92,40 @@ class Catalog:
             return self._all_instance_types
         return tuple(t for t in self._all_instance_types if t.provider == provider)
 
+    def instance_types_named(self, name: str, providers: Collection[str] | None = None) -> tuple[InstanceType, ...]:
+        """Return the types of that name (case aside), one per provider; UnknownName with near misses when there is none."""
+        found = tuple(
+            t
+            for t in self._types_by_name.get(name.strip().casefold(), ())
+            if providers is None or t.provider in providers
+        )
+        if not found:
+            known = (t.instance_type for t in self._all_instance_types if providers is None or t.provider in providers)
+            raise UnknownName("instance type", name, near_misses(name, known))
+        return found
+
     def instance_type(self, name: str, provider: str | None = None) -> InstanceType:
         """Return the type of that name; UnknownName with near misses, AmbiguousName when several providers have one of that name."""
-        found = [t for t in self._types_by_name.get(name.strip().casefold(), ()) if provider in {None, t.provider}]
-        if not found:
-            raise UnknownName(
-                "instance type", name, near_misses(name, (t.instance_type for t in self.instance_types(provider)))
-            )
+        found = self.instance_types_named(name, None if provider is None else (provider,))
         if len(found) > 1:
-            exact = [t for t in found if t.instance_type == name]
+            exact = [t for t in found if t.instance_type == name.strip()]
             if len(exact) != 1:
-                raise AmbiguousName("instance type", name, tuple(t.provider for t in found))
+                raise AmbiguousName("instance type", name, tuple(sorted({t.provider for t in found})))
             return exact[0]
         return found[0]
+
+    @cached_property
+    def _offers(self) -> Mapping[tuple[str, str], tuple[str, ...]]:
+        offers: dict[tuple[str, str], tuple[str, ...]] = {}
+        for provider, name, region in self._rows(
+            "SELECT DISTINCT provider, instance_type, region FROM quotes ORDER BY 1, 2, 3", ()
+        ):
+            offers[provider, name] = (*offers.get((provider, name), ()), region)
+        return offers
+
+    def regions_of(self, instance: InstanceType) -> tuple[str, ...]:
+        """Return the regions in which the type has any price, sorted; empty when no price is known."""
+        return self._offers.get((instance.provider, instance.instance_type), ())
 
     def providers(self) -> tuple[str, ...]:
         """Return the providers that have instance types or quotes, sorted."""
