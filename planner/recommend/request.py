@@ -50,52 +50,176 @@ ENGINES = ("vllm", "tensorrt-llm", "sglang", "pytorch")
 class RecommendRequest:
     """What is to run, under which limits, and what may be bought. Defaults are those of the documentation, echoed in every answer."""
 
-    model: str | None = option(None, help="alias (7b), name (Qwen2.5-7B) or path of a Hugging Face config.json", example="7b")
-    params: float | None = option(None, help="total parameters of a model without a config (assumptions are stated)", minimum=1e6, maximum=1e14, example=6.7e9)
+    model: str | None = option(
+        None, help="alias (7b), name (Qwen2.5-7B) or path of a Hugging Face config.json", example="7b"
+    )
+    params: float | None = option(
+        None,
+        help="total parameters of a model without a config (assumptions are stated)",
+        minimum=1e6,
+        maximum=1e14,
+        example=6.7e9,
+    )
     mode: str = option("inference", help="what the hardware is for", choices=MODES, example="inference")
-    stage: str | None = option(None, help="presets for what is not given: dev, prototype, production, pretrain", choices=STAGES)
-    precision: str | None = option(None, help="weights and arithmetic; default: the checkpoint's own 16-bit format", choices=PRECISIONS)
-    allow_precision: tuple[str, ...] = option((), help="quantisation that may be chosen if it is cheaper", choices=PRECISIONS, repeatable=True)
+    stage: str | None = option(
+        None, help="presets for what is not given: dev, prototype, production, pretrain", choices=STAGES
+    )
+    precision: str | None = option(
+        None, help="weights and arithmetic; default: the checkpoint's own 16-bit format", choices=PRECISIONS
+    )
+    allow_precision: tuple[str, ...] = option(
+        (), help="quantisation that may be chosen if it is cheaper", choices=PRECISIONS, repeatable=True
+    )
     kv_precision: str | None = option(None, help="KV cache format; default: 16-bit", choices=("fp16", "bf16", "fp8"))
     engine: str = option("vllm", help="serving engine class", choices=ENGINES)
 
-    input_tokens: int = option(1000, help="input tokens of one request", unit="tokens", minimum=1, maximum=1e8, group="inference")
-    output_tokens: int = option(1000, help="output tokens of one request", unit="tokens", minimum=1, maximum=1e8, group="inference")
-    requests_per_s: float | None = option(None, help="load to be served; without it: one instance at full load", unit="requests/s", minimum=0, exclusive_minimum=True, maximum=1e9, group="inference")
-    utilisation: float = option(1.0, help="share of the sustained throughput that is really used", unit="fraction", minimum=0, exclusive_minimum=True, maximum=1, group="inference")
-    max_concurrency: int | None = option(None, help="requests in flight per replica; default: the best feasible", minimum=1, maximum=1e6, group="inference")
-    tensor_parallel: int | None = option(None, help="accelerators per replica; default: searched", minimum=1, maximum=1024, group="inference")
+    input_tokens: int = option(
+        1000, help="input tokens of one request", unit="tokens", minimum=1, maximum=1e8, group="inference"
+    )
+    output_tokens: int = option(
+        1000, help="output tokens of one request", unit="tokens", minimum=1, maximum=1e8, group="inference"
+    )
+    requests_per_s: float | None = option(
+        None,
+        help="load to be served; without it: one instance at full load",
+        unit="requests/s",
+        minimum=0,
+        exclusive_minimum=True,
+        maximum=1e9,
+        group="inference",
+    )
+    utilisation: float = option(
+        1.0,
+        help="share of the sustained throughput that is really used",
+        unit="fraction",
+        minimum=0,
+        exclusive_minimum=True,
+        maximum=1,
+        group="inference",
+    )
+    max_concurrency: int | None = option(
+        None,
+        help="requests in flight per replica; default: the best feasible",
+        minimum=1,
+        maximum=1e6,
+        group="inference",
+    )
+    tensor_parallel: int | None = option(
+        None, help="accelerators per replica; default: searched", minimum=1, maximum=1024, group="inference"
+    )
 
     method: str = option("full", help="training method", choices=METHODS, group="training")
-    dataset_tokens: float | None = option(None, help="tokens of one epoch (language models)", unit="tokens", minimum=1, maximum=1e16, group="training", example=1e9)
-    dataset_size: float | None = option(None, help="samples of one epoch", unit="samples", minimum=1, maximum=1e13, group="training", example=1281167)
-    epochs: float = option(1.0, help="passes over the data set", minimum=0, exclusive_minimum=True, maximum=1e6, group="training")
-    sequence_length: int = option(2048, help="tokens of one training sequence", unit="tokens", minimum=1, maximum=1e8, group="training")
-    global_batch: int | None = option(None, help="samples per optimizer step; default: chosen", minimum=1, maximum=1e8, group="training")
+    dataset_tokens: float | None = option(
+        None,
+        help="tokens of one epoch (language models)",
+        unit="tokens",
+        minimum=1,
+        maximum=1e16,
+        group="training",
+        example=1e9,
+    )
+    dataset_size: float | None = option(
+        None, help="samples of one epoch", unit="samples", minimum=1, maximum=1e13, group="training", example=1281167
+    )
+    epochs: float = option(
+        1.0, help="passes over the data set", minimum=0, exclusive_minimum=True, maximum=1e6, group="training"
+    )
+    sequence_length: int = option(
+        2048, help="tokens of one training sequence", unit="tokens", minimum=1, maximum=1e8, group="training"
+    )
+    global_batch: int | None = option(
+        None, help="samples per optimizer step; default: chosen", minimum=1, maximum=1e8, group="training"
+    )
     optimizer: str = option("adamw", help="optimizer", choices=("adamw", "adamw_8bit"), group="training")
     lora_rank: int = option(16, help="rank of LoRA adapters", minimum=1, maximum=8192, group="training")
-    max_instances: int = option(64, help="most instances a training job may span", minimum=1, maximum=4096, group="training")
+    max_instances: int = option(
+        64, help="most instances a training job may span", minimum=1, maximum=4096, group="training"
+    )
 
-    max_ttft_ms: float | None = option(None, help="limit on time to first token", unit="ms", minimum=0, exclusive_minimum=True, group="constraints")
-    max_tpot_ms: float | None = option(None, help="limit on time per output token after the first", unit="ms", minimum=0, exclusive_minimum=True, group="constraints")
-    max_e2e_ms: float | None = option(None, help="limit on the whole request's latency", unit="ms", minimum=0, exclusive_minimum=True, group="constraints")
-    percentile: int = option(99, help="percentile that the latency limits apply to", choices=PERCENTILES, group="constraints")
-    deadline_hours: float | None = option(None, help="training must end within", unit="h", minimum=0, exclusive_minimum=True, group="constraints")
-    budget_usd: float | None = option(None, help="limit: training in total, inference per month of 730 h", unit="USD", minimum=0, exclusive_minimum=True, group="constraints")
-    instance: tuple[str, ...] = option((), help="only these instance types", repeatable=True, group="constraints", example=["g5.xlarge"])
-    accelerator: tuple[str, ...] = option((), help="only these accelerators", repeatable=True, group="constraints", example=["L40S"])
-    exclude: tuple[str, ...] = option((), help="instance types, families or accelerators to leave out", repeatable=True, group="constraints")
-    needs: tuple[str, ...] = option((), help="what the instance must have", choices=NEEDS, repeatable=True, group="constraints")
+    max_ttft_ms: float | None = option(
+        None, help="limit on time to first token", unit="ms", minimum=0, exclusive_minimum=True, group="constraints"
+    )
+    max_tpot_ms: float | None = option(
+        None,
+        help="limit on time per output token after the first",
+        unit="ms",
+        minimum=0,
+        exclusive_minimum=True,
+        group="constraints",
+    )
+    max_e2e_ms: float | None = option(
+        None,
+        help="limit on the whole request's latency",
+        unit="ms",
+        minimum=0,
+        exclusive_minimum=True,
+        group="constraints",
+    )
+    percentile: int = option(
+        99, help="percentile that the latency limits apply to", choices=PERCENTILES, group="constraints"
+    )
+    deadline_hours: float | None = option(
+        None, help="training must end within", unit="h", minimum=0, exclusive_minimum=True, group="constraints"
+    )
+    budget_usd: float | None = option(
+        None,
+        help="limit: training in total, inference per month of 730 h",
+        unit="USD",
+        minimum=0,
+        exclusive_minimum=True,
+        group="constraints",
+    )
+    instance: tuple[str, ...] = option(
+        (), help="only these instance types", repeatable=True, group="constraints", example=["g5.xlarge"]
+    )
+    accelerator: tuple[str, ...] = option(
+        (), help="only these accelerators", repeatable=True, group="constraints", example=["L40S"]
+    )
+    exclude: tuple[str, ...] = option(
+        (), help="instance types, families or accelerators to leave out", repeatable=True, group="constraints"
+    )
+    needs: tuple[str, ...] = option(
+        (), help="what the instance must have", choices=NEEDS, repeatable=True, group="constraints"
+    )
 
-    region: tuple[str, ...] = option(("us-east-1",), help="region, repeatable; all = everywhere", repeatable=True, group="prices", example=["us-east-1"])
-    provider: tuple[str, ...] = option((), help="only these clouds (aws, gcp, azure, …); default: whoever is in the regions", repeatable=True, group="prices")
+    region: tuple[str, ...] = option(
+        ("us-east-1",),
+        help="region, repeatable; all = everywhere",
+        repeatable=True,
+        group="prices",
+        example=["us-east-1"],
+    )
+    provider: tuple[str, ...] = option(
+        (),
+        help="only these clouds (aws, gcp, azure, …); default: whoever is in the regions",
+        repeatable=True,
+        group="prices",
+    )
     purchase: tuple[str, ...] = option(
-        (PurchaseOption.ON_DEMAND.value, PurchaseOption.SPOT.value), help="purchase options to compare", choices=tuple(p.value for p in PurchaseOption), repeatable=True, group="prices"
+        (PurchaseOption.ON_DEMAND.value, PurchaseOption.SPOT.value),
+        help="purchase options to compare",
+        choices=tuple(p.value for p in PurchaseOption),
+        repeatable=True,
+        group="prices",
     )
     plan_type: str | None = option(None, help="Savings Plan type", choices=("compute", "ec2_instance"), group="prices")
-    payment_option: str | None = option(None, help="payment of commitments", choices=("no_upfront", "partial_upfront", "all_upfront"), group="prices")
-    offering_class: str | None = option(None, help="class of reserved instances", choices=("standard", "convertible"), group="prices")
-    prices_as_of: date | None = option(None, help="use the newest price snapshot not after this day (YYYY-MM-DD)", group="prices")
+    payment_option: str | None = option(
+        None, help="payment of commitments", choices=("no_upfront", "partial_upfront", "all_upfront"), group="prices"
+    )
+    offering_class: str | None = option(
+        None, help="class of reserved instances", choices=("standard", "convertible"), group="prices"
+    )
+    prices_as_of: date | None = option(
+        None, help="use the newest price snapshot not after this day (YYYY-MM-DD)", group="prices"
+    )
+
+    assume: tuple[str, ...] = option(
+        (),
+        help="change an assumption, NAME=VALUE; every answer lists them",
+        repeatable=True,
+        group="prices",
+        example=["pue=1.2"],
+    )
 
     top: int = option(10, help="how many recommendations to return", minimum=1, maximum=10000, group="output")
     sort: str = option("cost", help="what to rank by", choices=SORTS, group="output")
@@ -104,18 +228,180 @@ class RecommendRequest:
     def __post_init__(self) -> None:
         for f in dataclasses.fields(self):
             check_field(f.name, getattr(self, f.name), f.metadata["option"])
-        if (self.model is None) == (self.params is None):
-            raise BadRequest(field="model", value=self.model, why="give exactly one of model and params", expected="for example --model 7b or --params 6.7e9")
+        check_one_model(self.model, self.params)
         if self.mode == "training" and (self.dataset_tokens is None) == (self.dataset_size is None):
-            raise BadRequest(field="dataset_tokens", value=self.dataset_tokens, why="training needs exactly one of dataset_tokens (language models) and dataset_size (samples)")
+            raise BadRequest(
+                field="dataset_tokens",
+                value=self.dataset_tokens,
+                why="training needs exactly one of dataset_tokens (language models) and dataset_size (samples)",
+            )
 
     def to_document(self) -> dict[str, Any]:
         """Return the request as plain JSON values, every default filled in."""
-        out: dict[str, Any] = {}
+        return plain_fields(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimateRequest:
+    """One layout on one kind of instance: what memory it takes, what it sustains, and what that costs where it is priced."""
+
+    model: str | None = option(
+        None, help="alias (7b), name (Qwen2.5-7B) or path of a Hugging Face config.json", example="7b"
+    )
+    params: float | None = option(
+        None,
+        help="total parameters of a model without a config (assumptions are stated)",
+        minimum=1e6,
+        maximum=1e14,
+        example=6.7e9,
+    )
+    mode: str = option("inference", help="what the hardware is for", choices=MODES, example="inference")
+    instance: str | None = option(None, help="instance type", group="general", example="g5.xlarge")
+    accelerator: str | None = option(None, help="accelerator, instead of an instance type", example="L40S")
+    count: int | None = option(
+        None, help="accelerators in the machine, with --accelerator; default: 1", minimum=1, maximum=1024, example=1
+    )
+    instances: int = option(1, help="how many such instances", minimum=1, maximum=4096)
+    precision: str | None = option(
+        None, help="weights and arithmetic; default: the checkpoint's own 16-bit format", choices=PRECISIONS
+    )
+    kv_precision: str | None = option(None, help="KV cache format; default: 16-bit", choices=("fp16", "bf16", "fp8"))
+    engine: str = option("vllm", help="serving engine class", choices=ENGINES)
+
+    input_tokens: int = option(
+        1000, help="input tokens of one request", unit="tokens", minimum=1, maximum=1e8, group="inference"
+    )
+    output_tokens: int = option(
+        1000, help="output tokens of one request", unit="tokens", minimum=1, maximum=1e8, group="inference"
+    )
+    utilisation: float = option(
+        1.0,
+        help="share of the sustained throughput that is really used",
+        unit="fraction",
+        minimum=0,
+        exclusive_minimum=True,
+        maximum=1,
+        group="inference",
+    )
+    max_concurrency: int | None = option(
+        None,
+        help="requests in flight per replica; default: the best feasible",
+        minimum=1,
+        maximum=1e6,
+        group="inference",
+    )
+    tensor_parallel: int | None = option(
+        None, help="accelerators per replica; default: searched", minimum=1, maximum=1024, group="inference"
+    )
+
+    method: str = option("full", help="training method", choices=METHODS, group="training")
+    dataset_tokens: float | None = option(
+        None,
+        help="tokens of one epoch (language models)",
+        unit="tokens",
+        minimum=1,
+        maximum=1e16,
+        group="training",
+        example=1e9,
+    )
+    dataset_size: float | None = option(
+        None, help="samples of one epoch", unit="samples", minimum=1, maximum=1e13, group="training", example=1281167
+    )
+    epochs: float = option(
+        1.0, help="passes over the data set", minimum=0, exclusive_minimum=True, maximum=1e6, group="training"
+    )
+    sequence_length: int = option(
+        2048, help="tokens of one training sequence", unit="tokens", minimum=1, maximum=1e8, group="training"
+    )
+    global_batch: int | None = option(
+        None, help="samples per optimizer step; default: chosen", minimum=1, maximum=1e8, group="training"
+    )
+    optimizer: str = option("adamw", help="optimizer", choices=("adamw", "adamw_8bit"), group="training")
+    lora_rank: int = option(16, help="rank of LoRA adapters", minimum=1, maximum=8192, group="training")
+
+    provider: str | None = option(None, help="cloud, where several have an instance type of that name", group="prices")
+    region: str = option("us-east-1", help="region of the price", group="prices", example="us-east-1")
+    purchase: str = option(
+        PurchaseOption.ON_DEMAND.value,
+        help="purchase option of the price",
+        choices=tuple(p.value for p in PurchaseOption),
+        group="prices",
+    )
+    plan_type: str | None = option(None, help="Savings Plan type", choices=("compute", "ec2_instance"), group="prices")
+    payment_option: str | None = option(
+        None, help="payment of commitments", choices=("no_upfront", "partial_upfront", "all_upfront"), group="prices"
+    )
+    offering_class: str | None = option(
+        None, help="class of reserved instances", choices=("standard", "convertible"), group="prices"
+    )
+    prices_as_of: date | None = option(
+        None, help="use the newest price snapshot not after this day (YYYY-MM-DD)", group="prices"
+    )
+    assume: tuple[str, ...] = option(
+        (),
+        help="change an assumption, NAME=VALUE; every answer lists them",
+        repeatable=True,
+        group="prices",
+        example=["pue=1.2"],
+    )
+
+    explain: bool = option(False, help="give every figure with its formula, inputs and source", group="output")
+
+    def __post_init__(self) -> None:
         for f in dataclasses.fields(self):
-            value = getattr(self, f.name)
-            out[f.name] = list(value) if isinstance(value, tuple) else value.isoformat() if isinstance(value, date) else value
-        return out
+            check_field(f.name, getattr(self, f.name), f.metadata["option"])
+        check_one_model(self.model, self.params)
+        if (self.instance is None) == (self.accelerator is None):
+            raise BadRequest(
+                field="instance",
+                value=self.instance,
+                why="give exactly one of instance and accelerator",
+                expected="for example --instance g5.xlarge or --accelerator L40S --count 2",
+            )
+        if self.instance is not None and self.count is not None:
+            raise BadRequest(
+                field="count",
+                value=self.count,
+                why="goes with accelerator; an instance type has its own number",
+                expected="--instances sets how many instances",
+            )
+        if self.mode == "training" and self.dataset_tokens is not None and self.dataset_size is not None:
+            raise BadRequest(
+                field="dataset_tokens",
+                value=self.dataset_tokens,
+                why="give one of dataset_tokens (language models) and dataset_size (samples)",
+            )
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the request as plain JSON values, every default filled in."""
+        return plain_fields(self)
+
+
+def check_one_model(model: str | None, params: float | None) -> None:
+    """Raise `BadRequest` unless exactly one of model and params is given."""
+    if (model is None) == (params is None):
+        raise BadRequest(
+            field="model",
+            value=model,
+            why="give exactly one of model and params",
+            expected="for example --model 7b or --params 6.7e9",
+        )
+
+
+def plain_fields(request: Any) -> dict[str, Any]:
+    """Return the fields of a request dataclass as plain JSON values in order; whole floats become integers (1281167, not 1281167.0)."""
+    out: dict[str, Any] = {}
+    for f in dataclasses.fields(request):
+        value = getattr(request, f.name)
+        if isinstance(value, tuple):
+            out[f.name] = list(value)
+        elif isinstance(value, date):
+            out[f.name] = value.isoformat()
+        elif isinstance(value, float) and value.is_integer():
+            out[f.name] = int(value)
+        else:
+            out[f.name] = value
+    return out
 
 
 def check_field(name: str, value: Any, what: Option) -> None:
@@ -127,7 +413,12 @@ def check_field(name: str, value: Any, what: Option) -> None:
         raise BadRequest(field=name, value=value, why="must be a list")
     for v in values:
         if what.choices and str(v) not in what.choices:
-            raise BadRequest(field=name, value=v, why="is not one of " + ", ".join(what.choices), expected=suggestion(str(v), what.choices))
+            raise BadRequest(
+                field=name,
+                value=v,
+                why="is not one of " + ", ".join(what.choices),
+                expected=suggestion(str(v), what.choices),
+            )
         if isinstance(v, (int, float)) and not isinstance(v, bool):
             check_bounds(name, v, what)
 
@@ -138,7 +429,11 @@ def check_bounds(name: str, value: float, what: Option) -> None:
     if not math.isfinite(value):
         raise BadRequest(field=name, value=value, why="must be a finite number")
     if what.minimum is not None and (value < what.minimum or (what.exclusive_minimum and value == what.minimum)):
-        raise BadRequest(field=name, value=value, why=f"must be {'more than' if what.exclusive_minimum else 'at least'} {what.minimum:g}{unit}")
+        raise BadRequest(
+            field=name,
+            value=value,
+            why=f"must be {'more than' if what.exclusive_minimum else 'at least'} {what.minimum:g}{unit}",
+        )
     if what.maximum is not None and value > what.maximum:
         raise BadRequest(field=name, value=value, why=f"must be at most {what.maximum:g}{unit}")
 

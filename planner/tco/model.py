@@ -23,7 +23,14 @@ class CostLine:
     @classmethod
     def of(cls, *, name: str, quantity: Decimal, unit: str, unit_price: Decimal, source: str) -> CostLine:
         """Return the line whose amount is quantity x unit price."""
-        return cls(name=name, quantity=quantity, unit=unit, unit_price=unit_price, usd=Usd(quantity * unit_price).rounded(MICRO_USD), source=source)
+        return cls(
+            name=name,
+            quantity=quantity,
+            unit=unit,
+            unit_price=unit_price,
+            usd=Usd(quantity * unit_price).rounded(MICRO_USD),
+            source=source,
+        )
 
 
 def total(lines: Iterable[CostLine]) -> Usd:
