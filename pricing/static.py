@@ -1,0 +1,461 @@
+"""The shipped tables read into our own values: chips, instance types, quotes, rates and interruption bands.
+
+Parsing only, standard library only: no table is repaired or completed here, a row that cannot be right is a `TableError` that
+names table, line and column. What must hold between rows is checked by `pricing.checks`.
+
+Chips and instance types are in long form, one figure a row, so that every figure has its own source, date and confidence.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, date, datetime, time
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pricing.errors import TableError
+from pricing.model import (
+    Accelerator,
+    AcceleratorKind,
+    InstanceType,
+    InterconnectKind,
+    Interruption,
+    PurchaseOption,
+    Quote,
+    Rate,
+    SourceAge,
+)
+
+TABLES_DIR = Path(__file__).with_name("tables")
+DTYPES = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")
+CONFIDENCES = ("high", "medium", "low")  # best first
+INTERRUPTION_BANDS = {
+    # the five ranges of the AWS Spot Instance Advisor, as fractions of instances interrupted in a month
+    "<5%": (0.0, 0.05),
+    "5-10%": (0.05, 0.10),
+    "10-15%": (0.10, 0.15),
+    "15-20%": (0.15, 0.20),
+    ">20%": (0.20, 1.0),
+}
+DECIDING = ("memory_gib", "memory_visible_gib", "memory_bandwidth_gb_s", "peak_fp16_tflops", "peak_bf16_tflops")
+"""The figures of a chip on which sizing rests: the weakest of them is the confidence of the chip."""
+
+E = TypeVar("E", bound=StrEnum)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotContents:
+    """Everything that a price snapshot holds, before it has an id."""
+
+    accelerators: tuple[Accelerator, ...]
+    aliases: Mapping[str, str]
+    instance_types: tuple[InstanceType, ...]
+    quotes: tuple[Quote, ...]
+    rates: tuple[Rate, ...]
+    interruptions: tuple[Interruption, ...]
+    sources: tuple[SourceAge, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a table; every reader raises `TableError` with the place when the cell cannot be right."""
+
+    table: str
+    line: int
+    cells: Mapping[str, str]
+
+    def wrong(self, column: str, why: str) -> TableError:
+        """Return the error that names this row and `column`."""
+        return TableError(table=self.table, line=self.line, column=column, why=why)
+
+    def text(self, column: str) -> str:
+        """Return a cell that must not be empty."""
+        if not (value := self.cells[column]):
+            raise self.wrong(column, "must not be empty")
+        return value
+
+    def optional(self, column: str) -> str | None:
+        """Return a cell, None when empty."""
+        return self.cells[column] or None
+
+    def decimal(self, column: str) -> Decimal:
+        """Return an exact finite number."""
+        text = self.text(column)
+        try:
+            value = Decimal(text)
+        except InvalidOperation:
+            value = Decimal("NaN")
+        if not value.is_finite():
+            raise self.wrong(column, f"must be a number, not {text!r}")
+        return value
+
+    def number(self, column: str) -> float:
+        """Return a physical quantity."""
+        return float(self.decimal(column))
+
+    def whole(self, column: str) -> int:
+        """Return an integer."""
+        value = self.decimal(column)
+        if value != value.to_integral_value():
+            raise self.wrong(column, f"must be a whole number, not {value}")
+        return int(value)
+
+    def yes_no(self, column: str) -> bool:
+        """Return a truth value written as yes or no."""
+        text = self.text(column)
+        if text not in ("yes", "no"):
+            raise self.wrong(column, f"must be yes or no, not {text!r}")
+        return text == "yes"
+
+    def day(self, column: str = "retrieved_on") -> date:
+        """Return a day in ISO form (2026-07-20)."""
+        text = self.text(column)
+        try:
+            return date.fromisoformat(text)
+        except ValueError as e:
+            raise self.wrong(column, f"must be a day like 2026-07-20, not {text!r}") from e
+
+    def midnight(self, column: str = "retrieved_on") -> datetime:
+        """Return the start of a day, UTC."""
+        return datetime.combine(self.day(column), time(), tzinfo=UTC)
+
+    def confidence(self) -> str:
+        """Return high, medium or low."""
+        text = self.text("confidence")
+        if text not in CONFIDENCES:
+            raise self.wrong("confidence", f"must be one of {', '.join(CONFIDENCES)}, not {text!r}")
+        return text
+
+    def member(self, column: str, kind: type[E]) -> E:
+        """Return a member of a closed set by its value."""
+        text = self.text(column)
+        try:
+            return kind(text)
+        except ValueError as e:
+            raise self.wrong(column, f"must be one of {', '.join(kind)}, not {text!r}") from e
+
+    def unit_is(self, unit: str) -> None:
+        """Refuse another unit than the one that this figure is kept in."""
+        if self.cells["unit"] != unit:
+            raise self.wrong("unit", f"must be {unit!r}, not {self.cells['unit']!r}")
+
+
+Reader = Callable[[Row], Any]
+
+
+def _text(row: Row) -> str:
+    return row.text("value")
+
+
+def _number(row: Row) -> float:
+    return row.number("value")
+
+
+def _whole(row: Row) -> int:
+    return row.whole("value")
+
+
+def _yes_no(row: Row) -> bool:
+    return row.yes_no("value")
+
+
+# parameter -> (unit, reader). "-" marks a name or a count.
+ACCELERATOR_PARAMETERS: Mapping[str, tuple[str, Reader]] = {
+    "vendor": ("-", _text),
+    "architecture": ("-", _text),
+    "kind": ("-", lambda row: row.member("value", AcceleratorKind)),
+    "form_factor": ("-", _text),
+    "release_year": ("year", _whole),
+    "memory_gib": ("GiB", _number),
+    "memory_visible_gib": ("GiB", _number),
+    "memory_bandwidth_gb_s": ("GB/s", _number),
+    **{f"peak_{dtype}_tflops": ("TOPS" if dtype == "int8" else "TFLOPS", _number) for dtype in DTYPES},
+    "interconnect": ("-", _text),
+    "interconnect_gb_s_bidirectional": ("GB/s", _number),
+    "host_interface": ("-", _text),
+    "host_interface_gb_s_bidirectional": ("GB/s", _number),
+    "tdp_w": ("W", _number),
+    "compute_capability": ("-", _number),
+    "cores": ("-", _whole),
+}
+ACCELERATOR_REQUIRED = ("vendor", "architecture", "kind")
+
+INSTANCE_PARAMETERS: Mapping[str, tuple[str, Reader]] = {
+    "family": ("-", _text),
+    "vcpus": ("-", _whole),
+    "memory_gib": ("GiB", _number),
+    "cpu_arch": ("-", _text),
+    "accelerator": ("-", _text),
+    "accelerator_kind": ("-", lambda row: row.member("value", AcceleratorKind)),
+    "device_count": ("-", _whole),
+    "device_fraction": ("-", _number),
+    "device_memory_gib": ("GiB", _number),
+    "interconnect_kind": ("-", lambda row: row.member("value", InterconnectKind)),
+    "interconnect_gb_s_bidirectional": ("GB/s", _number),
+    "network_gbps": ("Gbit/s", _number),
+    "efa_supported": ("-", _yes_no),
+    "local_nvme_gb": ("GB", _number),
+    "capacity_block_only": ("-", _yes_no),
+}
+INSTANCE_REQUIRED = ("family", "accelerator", "accelerator_kind", "device_count")
+
+
+def load_tables(directory: Path = TABLES_DIR) -> SnapshotContents:
+    """Return everything in the shipped tables, in the order of the tables; TableError for the first row that cannot be right."""
+    accelerators = tuple(_accelerators(directory))
+    instance_types = tuple(_instance_types(directory))
+    quotes = (*_on_demand(directory), *_spot(directory), *_commitments(directory))
+    rates = tuple(_rates(directory))
+    interruptions = tuple(_interruptions(directory))
+    return SnapshotContents(
+        accelerators=accelerators,
+        aliases=_aliases(directory),
+        instance_types=instance_types,
+        quotes=quotes,
+        rates=rates,
+        interruptions=interruptions,
+        sources=tuple(_sources(accelerators, instance_types, quotes, rates, interruptions)),
+    )
+
+
+def read_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
+    """Yield the lines of a table whose header must be exactly `columns`."""
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            reader = csv.reader(file, strict=True)
+            header = next(reader, [])
+            if header != list(columns):
+                raise TableError(table=path.name, line=1, column=None, why=f"the header must be {','.join(columns)}")
+            for cells in reader:
+                if len(cells) != len(columns):
+                    why = f"has {len(cells)} cells, must have {len(columns)}"
+                    raise TableError(table=path.name, line=reader.line_num, column=None, why=why)
+                yield Row(path.name, reader.line_num, dict(zip(columns, cells, strict=True)))
+    except OSError as e:
+        raise TableError(table=path.name, line=None, column=None, why=f"cannot be read: {e.strerror or e}") from e
+    except (csv.Error, UnicodeDecodeError) as e:
+        raise TableError(table=path.name, line=None, column=None, why=f"is not a CSV table in UTF-8: {e}") from e
+
+
+def _long_form(
+    path: Path,
+    key: tuple[str, ...],
+    parameters: Mapping[str, tuple[str, Reader]],
+    required: tuple[str, ...],
+) -> Iterator[tuple[tuple[str, ...], dict[str, Any], dict[str, Row]]]:
+    """Yield one thing of a long-form table at a time: its key, its values and the rows that they came from."""
+    things: dict[tuple[str, ...], dict[str, Row]] = defaultdict(dict)
+    for row in read_rows(path, (*key, *FIGURE_COLUMNS)):
+        parameter = row.text("parameter")
+        rows = things[tuple(row.text(column) for column in key)]
+        if parameter not in parameters:
+            raise row.wrong("parameter", f"unknown: {parameter!r}; known are {', '.join(parameters)}")
+        if parameter in rows:
+            raise row.wrong("parameter", f"{parameter} is given twice, first on line {rows[parameter].line}")
+        row.unit_is(parameters[parameter][0])
+        row.text("source"), row.day(), row.confidence()
+        rows[parameter] = row
+    for name, rows in things.items():
+        if missing := [parameter for parameter in required if parameter not in rows]:
+            first = next(iter(rows.values()))
+            raise first.wrong("parameter", f"{' '.join(name)} lacks {', '.join(missing)}")
+        yield name, {parameter: parameters[parameter][1](row) for parameter, row in rows.items()}, rows
+
+
+FIGURE_COLUMNS = ("parameter", "value", "unit", "source", "retrieved_on", "confidence", "note")
+
+
+def _provenance(rows: Mapping[str, Row], deciding: Iterable[str]) -> dict[str, Any]:
+    """Return source, date (the oldest), confidence (the weakest of the deciding figures) and notes of one thing."""
+    decisive = [rows[p].confidence() for p in deciding if p in rows] or [row.confidence() for row in rows.values()]
+    notes: dict[str, list[str]] = defaultdict(list)
+    for parameter, row in rows.items():
+        if note := row.optional("note"):
+            notes[note].append(parameter)
+    return {
+        "source": "; ".join(dict.fromkeys(row.text("source") for row in rows.values())),
+        "retrieved_on": min(row.day() for row in rows.values()),
+        "confidence": max(decisive, key=CONFIDENCES.index),
+        "notes": "; ".join(notes),
+    }
+
+
+def _accelerators(directory: Path) -> Iterator[Accelerator]:
+    path = directory / "accelerators.csv"
+    named = {f.name for f in fields(Accelerator)}
+    for (name,), values, rows in _long_form(path, ("accelerator",), ACCELERATOR_PARAMETERS, ACCELERATOR_REQUIRED):
+        peaks = {dtype: values[f"peak_{dtype}_tflops"] for dtype in DTYPES if f"peak_{dtype}_tflops" in values}
+        yield Accelerator(
+            name=name,
+            peak_tflops=peaks,
+            **{"form_factor": None, "release_year": None, "memory_gib": None, "memory_visible_gib": None}
+            | {"memory_bandwidth_gb_s": None}
+            | {parameter: value for parameter, value in values.items() if parameter in named}
+            | _provenance(rows, DECIDING),
+        )
+
+
+def _instance_types(directory: Path) -> Iterator[InstanceType]:
+    path = directory / "instances.csv"
+    key = ("provider", "instance_type")
+    for (provider, name), values, rows in _long_form(path, key, INSTANCE_PARAMETERS, INSTANCE_REQUIRED):
+        yield InstanceType(
+            provider=provider,
+            instance_type=name,
+            **{"vcpus": None, "memory_gib": None, "cpu_arch": None} | values | _provenance(rows, rows),
+        )
+
+
+def _aliases(directory: Path) -> dict[str, str]:
+    aliases: dict[str, str] = {}
+    for row in read_rows(directory / "accelerator_aliases.csv", ("alias", "accelerator", "note")):
+        alias = row.text("alias")
+        if alias in aliases:
+            raise row.wrong("alias", f"{alias!r} is given twice")
+        aliases[alias] = row.text("accelerator")
+    return aliases
+
+
+def _quote(row: Row, **more: Any) -> Quote:
+    currency, _, per = row.text("unit").partition("/")
+    if per != "h" or len(currency) != len("USD"):
+        raise row.wrong("unit", f"must be a currency per hour like USD/h, not {row.text('unit')!r}")
+    value = row.decimal("value")
+    if value <= 0:
+        raise row.wrong("value", f"a price must be above zero, not {value}: leave the row out when no price is known")
+    shared = {
+        "provider": row.text("provider"),
+        "instance_type": row.text("instance_type"),
+        "region": row.text("region"),
+        "currency": currency,
+        "effective_unit_price": value,
+        "source": row.text("source"),
+        "retrieved_at": row.midnight(),
+        "confidence": row.confidence(),
+        "notes": row.cells["note"],
+    }
+    return Quote(**(shared | more))
+
+
+def _on_demand(directory: Path) -> Iterator[Quote]:
+    columns = ("provider", "instance_type", "region", "value", "unit", "source", "retrieved_on", "derived")
+    for row in read_rows(directory / "on_demand.csv", (*columns, "confidence", "note")):
+        yield _quote(
+            row,
+            purchase_option=PurchaseOption.ON_DEMAND,
+            list_unit_price=row.decimal("value"),
+            derived=row.yes_no("derived"),
+        )
+
+
+def _spot(directory: Path) -> Iterator[Quote]:
+    columns = ("provider", "instance_type", "region", "availability_zone_id", "value", "unit", "at_on_demand_cap")
+    for row in read_rows(directory / "spot.csv", (*columns, "source", "retrieved_on", "confidence", "note")):
+        yield _quote(
+            row,
+            purchase_option=PurchaseOption.SPOT,
+            availability_zone_id=row.optional("availability_zone_id"),
+            list_unit_price=row.decimal("value"),
+            at_on_demand_cap=row.yes_no("at_on_demand_cap"),
+        )
+
+
+def _commitments(directory: Path) -> Iterator[Quote]:
+    terms = ("purchase_option", "plan_type", "offering_class", "term_years", "payment_option", "upfront")
+    columns = ("provider", "instance_type", "region", *terms, "value", "unit", "source", "retrieved_on", "derived")
+    for row in read_rows(directory / "commitments.csv", (*columns, "confidence", "note")):
+        yield _quote(
+            row,
+            purchase_option=row.member("purchase_option", PurchaseOption),
+            plan_type=row.optional("plan_type"),
+            offering_class=row.optional("offering_class"),
+            term_years=row.whole("term_years") if row.optional("term_years") else None,
+            payment_option=row.optional("payment_option"),
+            upfront=row.decimal("upfront") if row.optional("upfront") else None,
+            derived=row.yes_no("derived"),
+        )
+
+
+def _rates(directory: Path) -> Iterator[Rate]:
+    columns = ("provider", "service", "item", "region", "value", "unit", "tier_from_gb", "tier_to_gb", "source")
+    for row in read_rows(directory / "storage_network.csv", (*columns, "retrieved_on", "confidence", "note")):
+        currency, _, per = row.text("unit").partition("/")
+        if not per:
+            raise row.wrong("unit", f"must be a currency per something like USD/GB, not {row.text('unit')!r}")
+        yield Rate(
+            provider=row.text("provider"),
+            service=row.text("service"),
+            item=row.text("item"),
+            region=row.text("region"),
+            unit_price=row.decimal("value"),
+            currency=currency,
+            unit=per,
+            tier_from=row.number("tier_from_gb") if row.optional("tier_from_gb") else None,
+            tier_to=row.number("tier_to_gb") if row.optional("tier_to_gb") else None,
+            confidence=row.confidence(),
+            source=row.text("source"),
+            retrieved_on=row.day(),
+            notes=row.cells["note"],
+        )
+
+
+def _interruptions(directory: Path) -> Iterator[Interruption]:
+    path = directory / "interruptions.csv"
+    key = ("provider", "instance_type", "region")
+    parameters: Mapping[str, tuple[str, Reader]] = {
+        "interrupted_per_month": ("band", _text),
+        "savings_over_on_demand": ("fraction", _number),
+    }
+    for (provider, name, region), values, rows in _long_form(path, key, parameters, ("interrupted_per_month",)):
+        row, band = rows["interrupted_per_month"], values["interrupted_per_month"]
+        if band not in INTERRUPTION_BANDS:
+            raise row.wrong("value", f"must be one of {', '.join(INTERRUPTION_BANDS)}, not {band!r}")
+        low, high = INTERRUPTION_BANDS[band]
+        yield Interruption(
+            provider=provider,
+            instance_type=name,
+            region=region,
+            band=band,
+            monthly_low_fraction=low,
+            monthly_high_fraction=high,
+            savings_over_on_demand_fraction=values.get("savings_over_on_demand"),
+            source=row.text("source"),
+            retrieved_on=row.day(),
+        )
+
+
+KIND_OF_QUOTE = {PurchaseOption.ON_DEMAND: "on_demand", PurchaseOption.SPOT: "spot"}  # all others: commitment
+
+
+def _sources(
+    accelerators: Iterable[Accelerator],
+    instance_types: Iterable[InstanceType],
+    quotes: Iterable[Quote],
+    rates: Iterable[Rate],
+    interruptions: Iterable[Interruption],
+) -> Iterator[SourceAge]:
+    """Yield each source by kind with the day of its oldest figure (an age is never understated) and how many quotes it gave."""
+    found: dict[tuple[str, str], list[date]] = defaultdict(list)
+    counts: dict[tuple[str, str], int] = defaultdict(int)
+    for quote in quotes:
+        key = (KIND_OF_QUOTE.get(quote.purchase_option, "commitment"), quote.source)
+        found[key].append(quote.retrieved_at.date())
+        counts[key] += 1
+    groups: tuple[tuple[str, Iterable[Accelerator | InstanceType | Rate | Interruption]], ...] = (
+        ("specs", accelerators),
+        ("specs", instance_types),
+        ("storage", rates),
+        ("interruption", interruptions),
+    )
+    for kind, things in groups:
+        for thing in things:
+            if thing.retrieved_on is not None:
+                found[kind, thing.source].append(thing.retrieved_on)
+    for (kind, source), days in sorted(found.items()):
+        as_of = datetime.combine(min(days), time(), tzinfo=UTC)
+        yield SourceAge(source=source, kind=kind, as_of=as_of, quotes=counts[kind, source])
