@@ -73,3 +73,8 @@ def lookup(workload: str, accelerator: str, architecture: str, kind: str, precis
 def efficiency_of(workload: str, hardware: Hardware, precision: str) -> Efficiency:
     """Return the efficiency row for a workload on some hardware."""
     return lookup(workload, hardware.accelerator, hardware.architecture, hardware.kind.value, precision)
+
+
+def parameter(name: str) -> float:
+    """Return a fitted parameter that holds for all chips."""
+    return table()["parameter", name, ""].value

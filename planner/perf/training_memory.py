@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from planner.models.spec import ModelSpec
+from planner.perf.memory import ENGINE_SHARE, GIB
 from planner.perf.model import MemoryFit, MemoryLine, TrainingWork
 from planner.perf.training_work import (
     PARAMETER_EFFICIENT,
@@ -18,8 +22,8 @@ from planner.perf.training_work import (
     nf4_weight_bytes,
 )
 
-GIB = 2**30
-VISIBLE_SHARE = 0.9
+Array = npt.NDArray[np.float64]
+
 SHARDING = ("ddp", "zero1", "zero2", "zero3")
 SELECTIVE_SHARE = 0.5
 """Share of a block's activations kept when every second matrix product is recomputed."""
@@ -61,9 +65,7 @@ def state_bytes(spec: ModelSpec, work: TrainingWork, precision: str, *, master_w
     per_parameter = optimizer_bytes_per_parameter(work.optimizer, precision, master_weights=master_weights)
     n = float(spec.parameters_total)
     if work.method not in PARAMETER_EFFICIENT:
-        return StateBytes(
-            weights=width * n, gradients=width * n, optimizer=per_parameter * n, working=0.0, trainable=n
-        )
+        return StateBytes(weights=width * n, gradients=width * n, optimizer=per_parameter * n, working=0.0, trainable=n)
     adapters = float(adapter_parameters(spec, work.lora_rank))
     base = nf4_weight_bytes(spec) if work.method == "qlora" else width * n
     return StateBytes(
@@ -106,7 +108,9 @@ def activation_bytes(spec: ModelSpec, work: TrainingWork, precision: str) -> Act
     elements = 0.0
     for a in spec.attention:
         if a.tower != "vision":
-            elements += a.count * (2 * h + a.heads * (a.head_dim + a.value_head_dim) + a.kv_heads * (a.head_dim + a.value_head_dim))
+            elements += a.count * (
+                2 * h + a.heads * (a.head_dim + a.value_head_dim) + a.kv_heads * (a.head_dim + a.value_head_dim)
+            )
     for f in spec.feed_forward:
         if f.tower != "vision":
             inner = f.intermediate_size * max(1, f.experts_per_token) + f.shared_intermediate_size
@@ -123,15 +127,22 @@ def activation_bytes(spec: ModelSpec, work: TrainingWork, precision: str) -> Act
     )
 
 
-def runtime_reserve_bytes(visible_gib: float) -> float:
+def runtime_reserve_bytes(visible_gib: Array) -> Array:
     """Return what context, libraries, communication buffers and fragmentation take: 0.75 GiB + 2 % of the memory."""
     return (0.75 + 0.02 * visible_gib) * GIB
 
 
-def shares(sharding: str, ranks: int) -> tuple[float, float, float]:
-    """Return the share of weights, gradients and optimizer states on one rank."""
+def shares(sharding: str, ranks: Array) -> tuple[Array, Array, Array]:
+    """Return the share of weights, gradients and optimizer states on one of `ranks` ranks."""
     stage = SHARDING.index(sharding)
-    return (1 / ranks if stage >= 3 else 1.0, 1 / ranks if stage >= 2 else 1.0, 1 / ranks if stage >= 1 else 1.0)
+    whole, part = np.ones_like(ranks), 1 / ranks
+    return (part if stage >= 3 else whole, part if stage >= 2 else whole, part if stage >= 1 else whole)
+
+
+def working_bytes(spec: ModelSpec, state: StateBytes, sharding: str, ranks: Array) -> Array:
+    """Return the 16-bit copies of layers in work: two gathered at once by ZeRO-3, one dequantised by QLoRA."""
+    gathered = 2 * 2.0 * largest_layer_parameters(spec) if sharding == "zero3" else 0.0
+    return np.maximum(state.working, np.where(ranks > 1, gathered, 0.0))
 
 
 def training_memory(
@@ -149,10 +160,9 @@ def training_memory(
     """Return the memory of one accelerator as lines, against 0.9 of what a process can see."""
     state = state_bytes(spec, work, precision, master_weights=master_weights)
     kept = activation_bytes(spec, work, precision)
-    w, g, o = shares(sharding, ranks)
-    working = state.working
-    if sharding == "zero3" and ranks > 1:
-        working = max(working, 2 * 2.0 * largest_layer_parameters(spec))
+    over = np.array(float(ranks))
+    w, g, o = (float(share) for share in shares(sharding, over))
+    working = float(working_bytes(spec, state, sharding, over))
     if checkpointing == "full":
         activations = kept.full + kept.recomputed_block
     elif checkpointing == "selective":
@@ -166,8 +176,12 @@ def training_memory(
         MemoryLine(name="activations", gib=micro_batch * activations / GIB, note=f"checkpointing {checkpointing}"),
     ]
     if kept.logits:
-        lines.append(MemoryLine(name="logits", gib=micro_batch * kept.logits / GIB, note="16-bit and fp32 copies with gradients"))
+        lines.append(
+            MemoryLine(name="logits", gib=micro_batch * kept.logits / GIB, note="16-bit and fp32 copies with gradients")
+        )
     if working:
-        lines.append(MemoryLine(name="working_weights", gib=working / GIB, note="layers gathered or dequantised at once"))
-    lines.append(MemoryLine(name="runtime_reserve", gib=runtime_reserve_bytes(visible_gib) / GIB))
-    return MemoryFit(lines=tuple(lines), available_gib_per_accelerator=visible_gib * VISIBLE_SHARE)
+        lines.append(
+            MemoryLine(name="working_weights", gib=working / GIB, note="layers gathered or dequantised at once")
+        )
+    lines.append(MemoryLine(name="runtime_reserve", gib=float(runtime_reserve_bytes(np.array(visible_gib))) / GIB))
+    return MemoryFit(lines=tuple(lines), available_gib_per_accelerator=visible_gib * ENGINE_SHARE)

@@ -84,7 +84,9 @@ def sample_flops(spec: ModelSpec, work: TrainingWork) -> SampleFlops:
         for a in spec.attention
         if a.tower != "vision"
     )
-    return SampleFlops(tokens=float(s), forward=matmul + attention, backward=(1 if frozen else 2) * matmul + 2 * attention)
+    return SampleFlops(
+        tokens=float(s), forward=matmul + attention, backward=(1 if frozen else 2) * matmul + 2 * attention
+    )
 
 
 def adapter_parameters(spec: ModelSpec, rank: int) -> int:
