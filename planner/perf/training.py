@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from planner.models.spec import ModelKind, ModelSpec
+from planner.perf.fractions import TRAINING, efficiency_of
 from planner.perf.model import (
     Basis,
     Evaluation,
@@ -23,7 +24,6 @@ from planner.perf.model import (
     Term,
     TrainingWork,
 )
-from planner.perf.training_efficiency import efficiency_of
 from planner.perf.training_memory import SHARDING, training_memory
 from planner.perf.training_support import training_engine, training_precision
 from planner.perf.training_surface import (
@@ -65,9 +65,18 @@ def evaluate_training(
         best = choose(surface)
         for row, item in enumerate(items):
             outcomes[item.index] = [
-                refusal(spec, work, item, surface, (row, column), count)
+                refusal(spec, work, item, surface=surface, at=(row, column), count=count)
                 if best[row, column] < 0
-                else evaluation(spec, work, item, surface, (row, column), int(best[row, column]), count, flops)
+                else evaluation(
+                    spec,
+                    work,
+                    item,
+                    surface=surface,
+                    at=(row, column),
+                    choice=int(best[row, column]),
+                    count=count,
+                    flops=flops,
+                )
                 for column, count in enumerate(instance_counts)
             ]
     return outcomes
@@ -88,7 +97,7 @@ def prepare(spec: ModelSpec, hardware: Hardware, work: TrainingWork, index: int)
         engine=engine,
         precision=precision,
         peak_flops=hardware.peak_tflops[precision] * 1e12,
-        efficiency=efficiency_of(workload_of(spec), hardware, precision),
+        efficiency=efficiency_of(TRAINING, workload_of(spec), hardware, precision),
         notes=notes,
     )
 
@@ -106,6 +115,7 @@ def evaluation(
     spec: ModelSpec,
     work: TrainingWork,
     item: Prepared,
+    *,
     surface: Surface,
     at: tuple[int, int],
     choice: int,
@@ -208,7 +218,7 @@ def evaluation(
 
 
 def refusal(
-    spec: ModelSpec, work: TrainingWork, item: Prepared, surface: Surface, at: tuple[int, int], count: int
+    spec: ModelSpec, work: TrainingWork, item: Prepared, *, surface: Surface, at: tuple[int, int], count: int
 ) -> Infeasible:
     """Return why no layout works on this many instances, with the figures."""
     hw = item.hardware

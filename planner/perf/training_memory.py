@@ -52,10 +52,7 @@ def optimizer_bytes_per_parameter(optimizer: str, precision: str, *, master_weig
     their own master copy. Without master weights ("pure bf16") the moments take the weights' format.
     """
     wide = precision in {"fp32", "tf32"}
-    if optimizer == "adamw_8bit":
-        moments = 2.0
-    else:
-        moments = 8.0 if master_weights or wide else 4.0
+    moments = 2.0 if optimizer == "adamw_8bit" else 8.0 if master_weights or wide else 4.0
     return moments + (4.0 if master_weights and not wide else 0.0)
 
 

@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from planner.models.spec import ModelKind, ModelSpec
+from planner.perf.fractions import TRAINING, Efficiency, parameter
 from planner.perf.memory import ENGINE_SHARE, GIB
 from planner.perf.model import Hardware, TrainingWork
-from planner.perf.training_efficiency import Efficiency, parameter
 from planner.perf.training_memory import (
     SHARDING,
     activation_bytes,
@@ -141,11 +141,13 @@ def compute_surface(
     executed = flops.model_flops + recompute * flops.forward
     if counted_in_tokens(spec):
         tokens = micro * flops.tokens
-        ramp = tokens / (tokens + parameter("half_rate_tokens"))
+        ramp = tokens / (tokens + parameter(TRAINING, "half_rate_tokens"))
         micro_s = micro * executed / (rate * ramp)
     else:
         activation_traffic = TRAINING_PASSES * kept.none * (1 + recompute / 3)
-        micro_s = micro * (executed / rate + activation_traffic / (bandwidth * parameter("vision_bandwidth_share")))
+        micro_s = micro * (
+            executed / rate + activation_traffic / (bandwidth * parameter(TRAINING, "vision_bandwidth_share"))
+        )
     launch_s = LAUNCH_S_PER_BLOCK * max(1, spec.layers) * (1 + recompute / 3)
     compute_s = accumulation * np.maximum(micro_s, launch_s)
 

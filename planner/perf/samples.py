@@ -1,0 +1,279 @@
+"""Throughput and latency of models that are priced per sample: vision, encoders, speech, diffusion.
+
+One batch of b samples on one device takes
+
+    t(b) = t_launch + max(F b / (peak x e_c), W / (BW x e_m)) + A b / (BW x e_m)
+
+F = FLOPs of a sample, W = weight bytes read once per batch, A = activation bytes that every layer writes and the next one reads,
+e_c and e_m = fractions of peak reached (`tables/efficiencies_samples.csv`). One replica per device. Under full load a request
+waits for the batch in work, uniformly between 0 and t, and is then served with the next: latency t x (1 + p) at percentile p.
+Reference for the roofline: Williams, Waterman, Patterson 2009.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from planner.models.spec import ModelKind, ModelSpec, SampleWork, TensorClass
+from planner.perf.fractions import SAMPLES, Efficiency, efficiency_of, parameter
+from planner.perf.memory import ENGINE_SHARE, GIB
+from planner.perf.model import (
+    Basis,
+    Evaluation,
+    Hardware,
+    Infeasible,
+    InferenceWork,
+    Layout,
+    MemoryFit,
+    MemoryLine,
+    Outcome,
+    Percentiles,
+    Performance,
+    Rates,
+    RejectionReason,
+    Term,
+)
+from planner.perf.precision import Format, bits_of
+from planner.perf.samples_support import sample_engine, sample_format
+
+Array = npt.NDArray[np.float64]
+
+BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+LIVE_ACTIVATION_SHARE = 0.15
+"""Share of all activations of a sample that live at once: a layer's input and output, and what skips around it."""
+RESERVE_GIB = 0.75
+"""Driver context, library kernels and workspaces of one process."""
+ENOUGH = 0.98
+"""A smaller batch within 2 % of the best rate is preferred: same throughput, less latency."""
+POWER_IDLE_SHARE, POWER_BUSY_SHARE = 0.25, 0.65
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedSample:
+    """One hardware that can run the model, before the batch is chosen."""
+
+    index: int
+    hardware: Hardware
+    engine: str
+    format: Format
+    peak_flops: float
+    efficiency: Efficiency
+    weight_bytes: float
+    activation_bytes: float  # of one sample, in the wide format of the chip
+
+
+def evaluate_samples(spec: ModelSpec, hardware: Sequence[Hardware], work: InferenceWork) -> list[Outcome]:
+    """Return the best batch on each hardware, or why the model cannot run there; samples/s of one instance.
+
+    The batch is the smallest one within 2 % of the best rate that memory and the end-to-end limit allow.
+    """
+    if spec.sample is None:
+        raise ValueError(f"{spec.name} is not priced per sample")
+    outcomes: list[Outcome | None] = [None] * len(hardware)
+    ready: list[PreparedSample] = []
+    for index, device in enumerate(hardware):
+        found = prepare(spec, spec.sample, device, work, index)
+        if isinstance(found, Infeasible):
+            outcomes[index] = found
+        else:
+            ready.append(found)
+    if ready:
+        time_s = batch_seconds(spec, spec.sample, ready)
+        required = required_bytes(spec.sample, ready)
+        visible = np.array([r.hardware.memory_visible_gib * GIB * ENGINE_SHARE for r in ready])[:, None]
+        fits = required <= visible
+        in_time = np.ones_like(fits)
+        limit = work.limits.e2e_ms
+        if limit is not None:
+            in_time = latency_s(time_s, work.limits.percentile) * 1e3 <= limit
+        rate = np.where(fits & in_time, np.array(BATCHES) / time_s, 0.0)
+        best = rate.max(axis=1, keepdims=True)
+        choice = np.argmax(rate >= ENOUGH * best, axis=1)
+        for row, item in enumerate(ready):
+            column = int(choice[row])
+            if best[row, 0] > 0:
+                outcomes[item.index] = evaluation(
+                    spec, spec.sample, item, batch=BATCHES[column], time_s=float(time_s[row, column])
+                )
+            elif not fits[row].any():
+                outcomes[item.index] = out_of_memory(spec, spec.sample, item)
+            else:
+                outcomes[item.index] = too_slow(
+                    item, work, float(latency_s(time_s[row, :1], work.limits.percentile)[0]) * 1e3
+                )
+    return [outcome for outcome in outcomes if outcome is not None]
+
+
+def latency_s(time_s: Array, percentile: float) -> Array:
+    """Return the latency at a percentile under full load: uniform wait for the batch in work, then one batch time."""
+    return time_s * (1 + percentile / 100)
+
+
+def prepare(
+    spec: ModelSpec, sample: SampleWork, hardware: Hardware, work: InferenceWork, index: int
+) -> PreparedSample | Infeasible:
+    """Return runtime, format, peak and efficiency of one hardware, or why it cannot run the model."""
+    engine = sample_engine(hardware, work)
+    if isinstance(engine, Infeasible):
+        return engine
+    form = sample_format(spec, hardware, work)
+    if isinstance(form, Infeasible):
+        return form
+    weights = sum(g.parameters * bits_of(g.stored_bits, quantisable=g.quantisable, form=form) / 8 for g in spec.tensors)
+    return PreparedSample(
+        index=index,
+        hardware=hardware,
+        engine=engine,
+        format=form,
+        peak_flops=hardware.peak_tflops[form.compute] * 1e12,
+        efficiency=efficiency_of(SAMPLES, workload_of(spec), hardware, form.compute),
+        weight_bytes=weights,
+        activation_bytes=sample.activation_elements * activation_width(form),
+    )
+
+
+def activation_width(form: Format) -> float:
+    """Return bytes per activation: those of the arithmetic."""
+    return {"fp32": 4.0, "tf32": 4.0, "int8": 1.0, "fp8": 1.0}.get(form.compute, 2.0)
+
+
+def workload_of(spec: ModelSpec) -> str:
+    """Return the class of work that the efficiency table knows."""
+    if spec.kind is ModelKind.DIFFUSION:
+        return "diffusion"
+    if any(g.tensor_class is TensorClass.CONVOLUTION for g in spec.tensors) and not spec.attention:
+        return "convolution"
+    return "transformer"
+
+
+def batch_seconds(spec: ModelSpec, sample: SampleWork, items: Sequence[PreparedSample]) -> Array:
+    """Return seconds per batch, one row per hardware, one column per batch size."""
+
+    def column(values: list[float]) -> Array:
+        return np.array(values, dtype=np.float64)[:, None]
+
+    batch = np.array(BATCHES, dtype=np.float64)[None, :]
+    share = parameter(SAMPLES, "bandwidth_share")
+    bandwidth = column([(i.hardware.memory_bandwidth_gb_s or np.inf) * 1e9 * share for i in items])
+    compute = sample.flops * batch / column([i.peak_flops * i.efficiency.value for i in items])
+    weights = sample.steps * column([i.weight_bytes for i in items]) / bandwidth
+    activations = 2 * batch * column([i.activation_bytes for i in items]) / bandwidth
+    launch = parameter(SAMPLES, "launch_s_per_block") * max(1, spec.layers) * sample.steps
+    return launch + np.maximum(compute, weights) + activations
+
+
+def required_bytes(sample: SampleWork, items: Sequence[PreparedSample]) -> Array:
+    """Return bytes per device, one row per hardware, one column per batch size."""
+    live = np.array([i.activation_bytes for i in items])[:, None] / sample.steps * LIVE_ACTIVATION_SHARE
+    weights = np.array([i.weight_bytes for i in items])[:, None]
+    return weights + live * np.array(BATCHES, dtype=np.float64)[None, :] + RESERVE_GIB * GIB
+
+
+def memory_fit(sample: SampleWork, item: PreparedSample, batch: int) -> MemoryFit:
+    """Return the memory of one device as lines."""
+    return MemoryFit(
+        lines=(
+            MemoryLine(name="weights", gib=item.weight_bytes / GIB, note=item.format.weights),
+            MemoryLine(
+                name="activations",
+                gib=item.activation_bytes / sample.steps * LIVE_ACTIVATION_SHARE * batch / GIB,
+                note=f"batch {batch}, {LIVE_ACTIVATION_SHARE:.0%} of them live at once",
+            ),
+            MemoryLine(name="runtime_reserve", gib=RESERVE_GIB),
+        ),
+        available_gib_per_accelerator=item.hardware.memory_visible_gib * ENGINE_SHARE,
+    )
+
+
+def evaluation(spec: ModelSpec, sample: SampleWork, item: PreparedSample, *, batch: int, time_s: float) -> Evaluation:
+    """Return the chosen batch as an `Evaluation`; rates of all devices of the instance."""
+    hw, e = item.hardware, item.efficiency
+    rate = hw.devices * batch / time_s
+    busy = min(1.0, sample.flops * batch / (item.peak_flops * e.value) / time_s)
+    p50, p99 = (float(latency_s(np.array(time_s), p)) * 1e3 for p in (50, 99))
+    return Evaluation(
+        layout=Layout(
+            engine=item.engine,
+            precision=item.format.weights,
+            tensor_parallel=1,
+            replicas_per_instance=hw.devices,
+            max_concurrency=batch,
+            batch=batch,
+        ),
+        instances=1,
+        memory=memory_fit(sample, item, batch),
+        performance=Performance(
+            basis=Basis.MODELLED,
+            rates=Rates(requests_per_s=rate, samples_per_s=rate),
+            low_factor=e.p10,
+            high_factor=e.p90,
+            e2e_ms=Percentiles(p50=p50, p99=p99),
+            mfu_fraction=rate * sample.flops / (item.peak_flops * hw.devices),
+            power_w=None if hw.tdp_w is None else hw.tdp_w * hw.devices * (POWER_IDLE_SHARE + POWER_BUSY_SHARE * busy),
+            sources=(e.source,),
+            terms=(
+                Term(name="flops_per_sample", value=sample.flops, unit="FLOP", formula=sample.description),
+                Term(
+                    name="peak",
+                    value=item.peak_flops / 1e12,
+                    unit="TFLOP/s",
+                    formula=f"dense, {item.format.compute}, per device",
+                ),
+                Term(
+                    name="efficiency",
+                    value=e.value,
+                    unit="fraction of peak",
+                    formula=f"{e.workload} on {e.key}, {e.precision}: n={e.n}, groups={e.groups}",
+                    source=e.source,
+                ),
+                Term(
+                    name="weight_bytes",
+                    value=item.weight_bytes,
+                    unit="bytes per batch",
+                    formula="read once per batch and step",
+                ),
+                Term(
+                    name="activation_bytes",
+                    value=2 * item.activation_bytes,
+                    unit="bytes per sample",
+                    formula="written and read once",
+                ),
+                Term(
+                    name="batch_time",
+                    value=time_s * 1e3,
+                    unit="ms",
+                    formula="launch + max(compute, weights) + activations",
+                ),
+            ),
+        ),
+        notes=(f"one inference = {sample.description}", *item.format.notes),
+    )
+
+
+def out_of_memory(spec: ModelSpec, sample: SampleWork, item: PreparedSample) -> Infeasible:
+    """Return the refusal of a device that does not hold one sample."""
+    fit = memory_fit(sample, item, 1)
+    need, have = fit.required_gib_per_accelerator, fit.available_gib_per_accelerator
+    return Infeasible(
+        reason=RejectionReason.OUT_OF_MEMORY,
+        detail=f"{spec.name} needs {need:.1f} GiB for a batch of one; {have:.1f} GiB usable",
+        figures={
+            "accelerator": item.hardware.accelerator,
+            "required_gib_per_accelerator": need,
+            "available_gib_per_accelerator": have,
+        },
+    )
+
+
+def too_slow(item: PreparedSample, work: InferenceWork, latency_ms: float) -> Infeasible:
+    """Return the refusal of a device that misses the end-to-end limit even with a batch of one."""
+    limit = work.limits.e2e_ms or 0.0
+    return Infeasible(
+        reason=RejectionReason.SLO_INFEASIBLE,
+        detail=f"a batch of one takes {latency_ms:.3g} ms at p{work.limits.percentile}; the limit is {limit:g} ms",
+        figures={"accelerator": item.hardware.accelerator, "e2e_ms": latency_ms, "limit_ms": limit},
+    )
