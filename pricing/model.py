@@ -38,6 +38,7 @@ class AcceleratorKind(StrEnum):
     TPU = "tpu"
     INFERENCE_CARD = "inference_card"
     CPU = "cpu"
+    OTHER = "other"  # in published results only (IPU, Ascend), not rentable in the tables
 
 
 class InterconnectKind(StrEnum):

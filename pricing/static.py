@@ -45,6 +45,8 @@ INTERRUPTION_BANDS = {
 DECIDING = ("memory_gib", "memory_visible_gib", "memory_bandwidth_gb_s", "peak_fp16_tflops", "peak_bf16_tflops")
 """The figures of a chip on which sizing rests: the weakest of them is the confidence of the chip."""
 
+FIGURE_COLUMNS = ("parameter", "value", "unit", "source", "retrieved_on", "confidence", "note")
+
 E = TypeVar("E", bound=StrEnum)
 
 
@@ -258,16 +260,15 @@ def _long_form(
         if parameter in rows:
             raise row.wrong("parameter", f"{parameter} is given twice, first on line {rows[parameter].line}")
         row.unit_is(parameters[parameter][0])
-        row.text("source"), row.day(), row.confidence()
+        row.text("source")
+        row.day()
+        row.confidence()
         rows[parameter] = row
     for name, rows in things.items():
         if missing := [parameter for parameter in required if parameter not in rows]:
             first = next(iter(rows.values()))
             raise first.wrong("parameter", f"{' '.join(name)} lacks {', '.join(missing)}")
         yield name, {parameter: parameters[parameter][1](row) for parameter, row in rows.items()}, rows
-
-
-FIGURE_COLUMNS = ("parameter", "value", "unit", "source", "retrieved_on", "confidence", "note")
 
 
 def _provenance(rows: Mapping[str, Row], deciding: Iterable[str]) -> dict[str, Any]:
@@ -328,7 +329,7 @@ def _quote(row: Row, **more: Any) -> Quote:
     value = row.decimal("value")
     if value <= 0:
         raise row.wrong("value", f"a price must be above zero, not {value}: leave the row out when no price is known")
-    shared = {
+    shared: dict[str, Any] = {
         "provider": row.text("provider"),
         "instance_type": row.text("instance_type"),
         "region": row.text("region"),
