@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sqlite3
 import threading
 from collections.abc import Collection, Iterable, Mapping
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from pricing.static import SnapshotContents
 
 Row = TypeVar("Row")
+NEAR = 3  # suggestions for a name that is not known
 KEPT_ANSWERS = 64  # distinct quote look-ups that one catalog remembers
 
 
@@ -65,8 +65,8 @@ class Catalog:
         known = self._accelerator_names
         canonical = known.get(name.strip().casefold())
         if canonical is None:
-            spelled = {folded: (name_ if name_.casefold() == folded else folded) for folded, name_ in known.items()}
-            raise UnknownName("accelerator", name, near_misses(name, spelled.values()))
+            near = near_misses(name, known, most=12)
+            raise UnknownName("accelerator", name, tuple(dict.fromkeys(known[spelling] for spelling in near))[:NEAR])
         return self.accelerators[canonical]
 
     @cached_property
@@ -230,15 +230,17 @@ class Catalog:
             raise SnapshotError(f"{self.path}: cannot read the snapshot: {e}") from e
 
 
-def near_misses(name: str, known: Iterable[str]) -> tuple[str, ...]:
-    """Return up to three known names that resemble `name`, nearest first, case aside."""
+def near_misses(name: str, known: Iterable[str], *, most: int = NEAR) -> tuple[str, ...]:
+    """Return at most so many known names that resemble `name`, nearest first, case aside."""
+    import difflib  # noqa: PLC0415 - only on the way to an error
+
     spelled = {k.casefold(): k for k in sorted(known, reverse=True)}
     folded = name.strip().casefold()
-    near = difflib.get_close_matches(folded, spelled, n=3, cutoff=0.6)
+    near = difflib.get_close_matches(folded, spelled, n=most, cutoff=0.6)
     if folded:  # "l40" for "NVIDIA L40S …": a name that begins with or holds what was typed is near as well
         near += [
             k
             for k in sorted(spelled, key=lambda k: (not k.startswith(folded), len(k), k))
             if folded in k and k not in near
         ]
-    return tuple(spelled[k] for k in near[:3])
+    return tuple(spelled[k] for k in near[:most])

@@ -7,9 +7,7 @@ into memory, without locks. `snapshot_id` is a hash of the content, not of the f
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
-import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -66,6 +64,8 @@ def snapshot_file_name(meta: SnapshotMeta) -> str:
 
 def content_id(contents: SnapshotContents) -> str:
     """Return 16 hex digits of the SHA-256 of the content; the order of rows, the time and the file format do not matter."""
+    import hashlib  # noqa: PLC0415 - readers do not hash
+
     lines = [f"{table}\t{canonical(row)}" for table, _, _ in TABLES for row in getattr(contents, table)]
     lines += [f"aliases\t{alias}\t{name}" for alias, name in contents.aliases.items()]
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
@@ -83,7 +83,7 @@ def write_snapshot(
     if path.exists() and not replace:
         return _same_or_refuse(path, meta)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
     try:
         _fill(temporary, contents, meta)
         _flush(temporary)
