@@ -1,0 +1,6 @@
+"""Keeps snapshots and answers in a database. SQLAlchemy is imported here and nowhere else."""
+
+from planner.store.errors import BadDatabaseUrl, SchemaNotCurrent, StoreError, StoreUnavailable
+from planner.store.sql import SqlStore
+
+__all__ = ["BadDatabaseUrl", "SchemaNotCurrent", "SqlStore", "StoreError", "StoreUnavailable"]

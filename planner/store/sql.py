@@ -1,0 +1,209 @@
+"""`SqlStore`: recommendations and price snapshots in SQLite or PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from sqlalchemy import Connection, Table, insert, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError
+
+from planner.ports import Clock, Document
+from planner.services.documents import to_json_bytes
+from planner.store import schema
+from planner.store.engine import WRITES, make_engine, parse_url, shown
+from planner.store.errors import StoreUnavailable
+from planner.store.rows import (
+    instance_type_of,
+    instance_type_values,
+    meta_of,
+    quote_of,
+    quote_values,
+    snapshot_values,
+    source_of,
+    source_values,
+)
+from planner.store.tables import Base, InstanceTypeRow, QuoteRow, RecommendationRow, SnapshotRow, SnapshotSourceRow
+from pricing.model import InstanceType, Quote, SnapshotMeta
+
+
+class PublishedSnapshot(Protocol):
+    """What `record_snapshot` reads of a catalog."""
+
+    @property
+    def meta(self) -> SnapshotMeta:
+        """What the snapshot says of itself."""
+
+    def quotes(self) -> Sequence[Quote]:
+        """Every quote, in the snapshot's order."""
+
+    def instance_types(self) -> Sequence[InstanceType]:
+        """Every instance type, in the snapshot's order."""
+
+
+def utc_now() -> datetime:
+    """Return the time, UTC."""
+    return datetime.now(UTC)
+
+
+class SqlStore:
+    """Keeps answers and snapshots. Safe to share between threads; other processes may use the same database."""
+
+    def __init__(self, url: str, *, clock: Clock = utc_now) -> None:
+        parsed = parse_url(url)
+        self.where = shown(parsed)
+        self._engine = make_engine(parsed)
+        self._clock = clock
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection that is not in use."""
+        self._engine.dispose()
+
+    # -- schema ---------------------------------------------------------------------------------------------------
+
+    def upgrade(self) -> str:
+        """Bring the schema up to this version, from an empty or an older database; return the revision it is at then."""
+        with self._translated():
+            schema.upgrade(self._engine)
+        return schema.head()
+
+    def check(self) -> str:
+        """Return the schema's revision; raise unless the database answers and has the revision this version works with."""
+        with self._translated():
+            return schema.check(self._engine)
+
+    # -- recommendations ------------------------------------------------------------------------------------------
+
+    def save(self, document: Document) -> None:
+        """Store an answer under its id. The first answer of an id stays: equal requests on equal facts are one row."""
+        values = {
+            "id": document["id"],
+            "created_at": self._clock(),
+            "planner_version": document["planner_version"],
+            "snapshot_id": document["prices"]["snapshot_id"],
+            "request": document["request"],
+            "document": to_json_bytes(document).decode(),
+        }
+        with self._writing() as connection:
+            connection.execute(_insert_if_new(connection, _table(RecommendationRow)), values)
+
+    def get(self, recommendation_id: str) -> Document | None:
+        """Return a stored answer, None when there is none of that id."""
+        with self._reading() as connection:
+            text = connection.scalar(
+                select(RecommendationRow.document).where(RecommendationRow.id == recommendation_id)
+            )
+        return None if text is None else dict(json.loads(text))
+
+    # -- snapshots ------------------------------------------------------------------------------------------------
+
+    def record_snapshot(self, catalog: PublishedSnapshot) -> bool:
+        """Write a snapshot with its sources, quotes and instance types; return False when it was there already.
+
+        One transaction: a snapshot is there as a whole or not at all, also when several processes record it at once.
+        """
+        meta = catalog.meta
+        with self._reading() as connection:
+            if (
+                connection.scalar(select(SnapshotRow.snapshot_id).where(SnapshotRow.snapshot_id == meta.snapshot_id))
+                is not None
+            ):
+                return False
+        key = meta.snapshot_id
+        children: list[tuple[Table, list[dict[str, Any]]]] = [
+            (_table(SnapshotSourceRow), [source_values(key, n, source) for n, source in enumerate(meta.sources)]),
+            (
+                _table(InstanceTypeRow),
+                [instance_type_values(key, n, kind) for n, kind in enumerate(catalog.instance_types())],
+            ),
+            (_table(QuoteRow), [quote_values(key, n, quote) for n, quote in enumerate(catalog.quotes())]),
+        ]
+        with self._writing() as connection:
+            if not connection.execute(_insert_if_new(connection, _table(SnapshotRow)), snapshot_values(meta)).rowcount:
+                return False
+            for table, rows in children:
+                if rows:
+                    connection.execute(insert(table), rows)
+        return True
+
+    def snapshots(self) -> list[SnapshotMeta]:
+        """Return what each recorded snapshot says of itself, newest prices first."""
+        newest_first = select(_table(SnapshotRow)).order_by(
+            SnapshotRow.as_of.desc(), SnapshotRow.published_at.desc(), SnapshotRow.snapshot_id
+        )
+        in_order = select(_table(SnapshotSourceRow)).order_by(SnapshotSourceRow.snapshot_id, SnapshotSourceRow.position)
+        with self._reading() as connection:
+            rows = connection.execute(newest_first).mappings().all()
+            sources = connection.execute(in_order).mappings().all()
+        return [
+            meta_of(dict(row), tuple(source_of(dict(s)) for s in sources if s["snapshot_id"] == row["snapshot_id"]))
+            for row in rows
+        ]
+
+    def quotes(self, snapshot_id: str) -> list[Quote]:
+        """Return the quotes of a recorded snapshot, in its order; none when the snapshot was never recorded."""
+        return [quote_of(row) for row in self._rows(_table(QuoteRow), snapshot_id)]
+
+    def instance_types(self, snapshot_id: str) -> list[InstanceType]:
+        """Return the instance types of a recorded snapshot, in its order; none when the snapshot was never recorded."""
+        return [instance_type_of(row) for row in self._rows(_table(InstanceTypeRow), snapshot_id)]
+
+    # -- plumbing -------------------------------------------------------------------------------------------------
+
+    def _rows(self, table: Table, snapshot_id: str) -> list[dict[str, Any]]:
+        wanted = select(table).where(table.c.snapshot_id == snapshot_id).order_by(table.c.position)
+        with self._reading() as connection:
+            return [dict(row) for row in connection.execute(wanted).mappings()]
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with self._translated(), self._engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with self._translated(), self._engine.connect().execution_options(**WRITES) as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Turn the driver's errors into ours, without the statement and its values."""
+        try:
+            yield
+        except DBAPIError as e:
+            lines = str(e.orig).strip().splitlines() or [type(e.orig).__name__]
+            self._blame_schema(e)
+            raise StoreUnavailable(where=self.where, why=lines[0]) from e
+
+    def _blame_schema(self, error: DBAPIError) -> None:
+        """Raise `SchemaNotCurrent` when a missing table or column explains the error."""
+        if not error.connection_invalidated and error.statement is not None:
+            try:
+                schema.check(self._engine)
+            except DBAPIError:
+                return
+
+
+def _table(row: type[Base]) -> Table:
+    table = row.__table__
+    assert isinstance(table, Table)  # noqa: S101 - every row class here is a plain table; tells the type checker so
+    return table
+
+
+def _insert_if_new(connection: Connection, table: Table) -> Any:
+    """Return an insert that leaves a row of the same primary key as it is."""
+    insert_of: Callable[[Table], Any] = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    return insert_of(table).on_conflict_do_nothing()
