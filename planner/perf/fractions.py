@@ -24,7 +24,7 @@ class Efficiency:
     """One row of a table."""
 
     workload: str
-    key: str  # canonical accelerator, "architecture:X", "kind:X" or "any"; a name for parameters
+    key: str  # canonical accelerator, "capability:8.6", "architecture:X", "kind:X" or "any"; a name for parameters
     precision: str  # 16bit | fp8 | fp4 | int8 | tf32 | fp32
     value: float
     n: int
@@ -71,8 +71,10 @@ def lookup(name: str, workload: str, keys: tuple[str, ...], precision: str) -> E
 
 
 def efficiency_of(name: str, workload: str, hardware: Hardware, precision: str) -> Efficiency:
-    """Return the row for a workload on some hardware: of the chip, its architecture, its kind, or of any chip."""
-    keys = (hardware.accelerator, f"architecture:{hardware.architecture}", f"kind:{hardware.kind.value}", "any")
+    """Return the row for a workload on some hardware: of the chip, its compute capability, its kind, or of any chip."""
+    capability = hardware.compute_capability
+    family = f"architecture:{hardware.architecture}" if capability is None else f"capability:{capability:g}"
+    keys = (hardware.accelerator, family, f"kind:{hardware.kind.value}", "any")
     return lookup(name, workload, keys, precision)
 
 

@@ -31,6 +31,8 @@ def training_engine(spec: ModelSpec, hardware: Hardware, work: TrainingWork) -> 
         )
 
     kind = hardware.kind
+    if kind not in ENGINES and kind is not AcceleratorKind.INFERENCE_CARD:
+        return none(f"no training software is known for {hardware.accelerator}")
     if kind is AcceleratorKind.INFERENCE_CARD or hardware.accelerator.startswith("Inferentia"):
         return none(f"{hardware.accelerator} only runs inference")
     if (
