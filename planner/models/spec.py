@@ -50,6 +50,7 @@ class TensorGroup:
     matmul_parameters: int  # how many of them multiply each token (experts: all experts together; lookup tables: 0)
     quantisable: bool  # int4/int8 schemes convert it (embeddings, head, norms, routers, biases stay 16-bit)
     stored_bits: float | None = None  # bits per parameter when the checkpoint itself is quantised; None = native dtype
+    tower: str = "text"  # "text" (decoder) | "encoder" | "vision": which tokens it multiplies
 
 
 class AttentionKind(StrEnum):
@@ -75,6 +76,7 @@ class AttentionLayers:
     value_head_dim: int
     window_tokens: int | None = None
     latent_dim: int | None = None  # MLA: kv_lora_rank + qk_rope_head_dim, cached once, replicated under TP
+    latent_value_dim: int | None = None  # MLA: kv_lora_rank, what the absorbed value product runs over
     tower: str = "text"  # "text" | "encoder" | "vision"
 
     @property
