@@ -1,0 +1,99 @@
+"""Exit codes, and the one table that maps errors to them. Domain errors know nothing of exit codes."""
+
+from __future__ import annotations
+
+import sys
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """What a program that calls `planner` can rely on."""
+
+    ANSWER = 0
+    FAULT = 1  # the answer could not be written, or `doctor` found a fault
+    BAD_REQUEST = 2
+    NOTHING_FITS = 3
+    SOURCE_UNAVAILABLE = 4
+    INTERRUPTED = 130  # Ctrl+C, as shells count it (128 + SIGINT)
+    PIPE_CLOSED = 141  # the reader went away, as shells count it (128 + SIGPIPE)
+
+
+EXIT_MEANINGS: dict[Exit, str] = {
+    Exit.ANSWER: "an answer",
+    Exit.FAULT: "the answer could not be written, or `doctor` found a fault",
+    Exit.BAD_REQUEST: "bad request: what is wrong stands on one line of standard error",
+    Exit.NOTHING_FITS: "nothing fits: the answer lists every rejection with its figures",
+    Exit.SOURCE_UNAVAILABLE: "a source is unavailable: price snapshot, database or network address",
+    Exit.INTERRUPTED: "interrupted by Ctrl+C",
+    Exit.PIPE_CLOSED: "the reader of the output closed it early (`planner … | head`)",
+}
+
+
+class CommandError(Exception):
+    """A command that cannot be carried out; the message is one line that says what, why and what would be right."""
+
+    def __init__(self, message: str, *, code: Exit = Exit.BAD_REQUEST) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class UsageError(CommandError):
+    """Words on the command line that cannot be right."""
+
+
+class SourceUnavailable(CommandError):  # noqa: N818 - reads as the exit code's own words
+    """Something the answer needs cannot be reached."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code=Exit.SOURCE_UNAVAILABLE)
+
+
+FLAG_OF_KIND = {
+    "region": "--region",
+    "instance type": "--instance",
+    "accelerator": "--accelerator",
+    "provider": "--provider",
+    "purchase option": "--purchase",
+}
+"""The flag that carries each kind of name."""
+
+
+def translated(error: Exception) -> CommandError | None:
+    """Return the command error that a domain error amounts to; None for what is a bug and keeps its traceback."""
+    from planner.cli.options import flag_of
+    from planner.models.errors import ModelError
+    from planner.recommend.errors import BadRequest
+    from pricing.errors import PricingError, SnapshotError, UnknownName
+
+    if isinstance(error, CommandError):
+        return error
+    if isinstance(error, BadRequest):
+        said = "" if error.value in (None, (), "") else f" {shown(error.value)}"
+        return UsageError(f"{flag_of(error.field)}:{said} {error.why}{f'; {error.expected}' if error.expected else ''}")
+    if isinstance(error, ModelError):
+        return UsageError(str(error))
+    if isinstance(error, SnapshotError):
+        return SourceUnavailable(str(error))
+    if isinstance(error, UnknownName) and error.kind in FLAG_OF_KIND:
+        return UsageError(f"{FLAG_OF_KIND[error.kind]}: {error}")
+    if isinstance(error, PricingError):
+        return UsageError(str(error))
+    if "planner.store.errors" in sys.modules:  # only then can it be one of the store's, and SQLAlchemy is loaded anyway
+        from planner.store.errors import BadDatabaseUrl, StoreError
+
+        if isinstance(error, StoreError):
+            return (
+                UsageError(f"--database-url: {error}")
+                if isinstance(error, BadDatabaseUrl)
+                else SourceUnavailable(str(error))
+            )
+    if isinstance(error, (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)):
+        return CommandError(f"{error.filename}: {error.strerror}", code=Exit.BAD_REQUEST)
+    return None
+
+
+def shown(value: object) -> str:
+    """Return a refused value as it reads in a message: a list as its parts, text in quotes."""
+    if isinstance(value, (tuple, list)):
+        return ", ".join(repr(str(v)) for v in value)
+    return f"{value:g}" if isinstance(value, float) else repr(value)

@@ -1,0 +1,216 @@
+"""Tables of the listing commands: prices, instances, models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from planner.cli.figures import ABSENT, TIMES, count, count_of, day_of, dollars_per_hour, figure, whole, words
+from planner.cli.paint import QUIET, STRONG, Cell, Column, indented, rendered, table
+
+Document = Mapping[str, Any]
+
+
+def prices_text(document: Document, *, most: int, width: int, colour: bool) -> str:
+    """Return the prices, at most `most` of them, for a terminal of `width` columns."""
+    shown = document["prices"][:most]
+    columns = [
+        Column("Instance", cells=[Cell(p["instance_type"]) for p in shown]),
+        Column("Bought as", cells=[Cell(purchase(p)) for p in shown]),
+        Column(
+            "Region",
+            cells=[Cell(p["region"] if p["provider"] == "aws" else f"{p['region']} ({p['provider']})") for p in shown],
+        ),
+        Column("Zone", keep=3, cells=[Cell(p["availability_zone_id"] or "") for p in shown]),
+        Column(
+            "$/h",
+            right=True,
+            cells=[
+                Cell(
+                    dollars_per_hour(p["effective_unit_price"])
+                    if p["currency"] == "USD"
+                    else f"{p['effective_unit_price']} {p['currency']}",
+                    style=STRONG,
+                )
+                for p in shown
+            ],
+        ),
+        Column(
+            "Upfront $",
+            right=True,
+            keep=4,
+            cells=[Cell("" if p["upfront"] is None else figure(p["upfront"], 6)) for p in shown],
+        ),
+        Column("Read on", keep=1, cells=[Cell(day_of(p["retrieved_at"])) for p in shown]),
+        Column("Source", keep=5, cells=[Cell(short(p["source"]), style=QUIET) for p in shown]),
+    ]
+    return listing(
+        document,
+        columns,
+        "price",
+        len(document["prices"]),
+        most,
+        width=width,
+        colour=colour,
+        narrow="--region, --instance or --purchase",
+    )
+
+
+def purchase(price: Document) -> str:
+    """Return how a price is paid: "spot", "reserved 1yr, all upfront, standard"."""
+    terms = [
+        words(price["purchase_option"]),
+        *(words(price[name]) for name in ("payment_option", "plan_type", "offering_class") if price.get(name)),
+    ]
+    return ", ".join(terms)
+
+
+def instances_text(document: Document, *, most: int, width: int, colour: bool) -> str:
+    """Return the instance types, at most `most` of them, for a terminal of `width` columns."""
+    shown = document["instance_types"][:most]
+    columns = [
+        Column(
+            "Instance",
+            cells=[
+                Cell(t["instance_type"] if t["provider"] == "aws" else f"{t['instance_type']} ({t['provider']})")
+                for t in shown
+            ],
+        ),
+        Column("Accelerators", cells=[Cell(chips(t)) for t in shown]),
+        Column("GiB each", right=True, keep=1, cells=[Cell(figure(t["device_memory_gib"])) for t in shown]),
+        Column("bf16", "TFLOP/s each", right=True, keep=3, cells=[Cell(figure(peak(t))) for t in shown]),
+        Column(
+            "GB/s",
+            "each",
+            right=True,
+            keep=4,
+            cells=[Cell(figure((t["chip"] or {}).get("memory_bandwidth_gb_s"))) for t in shown],
+        ),
+        Column(
+            "Link",
+            keep=5,
+            cells=[Cell("" if t["interconnect_kind"] == "none" else t["interconnect_kind"]) for t in shown],
+        ),
+        Column("vCPUs", right=True, keep=2, cells=[Cell(whole(t["vcpus"])) for t in shown]),
+        Column("RAM GiB", right=True, keep=2, cells=[Cell(whole(t["memory_gib"])) for t in shown]),
+        Column("Gbit/s", right=True, keep=6, cells=[Cell(figure(t["network_gbps"])) for t in shown]),
+        Column(
+            "Priced in",
+            right=True,
+            keep=1,
+            cells=[Cell(count(len(t["regions"]), "region") if t["regions"] else "no price") for t in shown],
+        ),
+    ]
+    return listing(
+        document,
+        columns,
+        "instance type",
+        len(document["instance_types"]),
+        most,
+        width=width,
+        colour=colour,
+        narrow="--accelerator, --instance or --region",
+    )
+
+
+def peak(instance: Document) -> Any:
+    """Return the chip's dense 16-bit peak in TFLOP/s: bf16, else fp16."""
+    peaks = (instance["chip"] or {}).get("peak_tflops") or {}
+    return peaks.get("bf16", peaks.get("fp16"))
+
+
+def chips(instance: Document) -> str:
+    """Return "8 x H100 SXM5 80GB", or the CPU's name."""
+    number = instance["accelerators_per_instance"]
+    return instance["accelerator"] or ABSENT if number is None else f"{whole(number)} {TIMES} {instance['accelerator']}"
+
+
+def listing(
+    document: Document,
+    columns: Sequence[Column],
+    noun: str,
+    found: int,
+    most: int,
+    *,
+    width: int,
+    colour: bool,
+    narrow: str,
+) -> str:
+    """Return a table under a line that says which snapshot it is of, and a line about what is not shown."""
+    parts: list[RenderableType] = []
+    if found:
+        parts += table(columns, width)
+    title = f"{count(found, noun)}; snapshot {str(document['snapshot_id'])[:12]}, on-demand prices of {day_of(document['as_of'])}"
+    if found > most:
+        title = f"{most:,} of {title}; narrow it with {narrow}, or --limit N; --format csv gives all"
+    parts += [Text(""), Text(title, style=QUIET)] if found else [Text(title)]
+    return rendered(parts, width=width, colour=colour)
+
+
+def short(source: str, most: int = 44) -> str:
+    """Return the beginning of a long source."""
+    return source if len(source) <= most else source[: most - 1].rstrip() + "…"
+
+
+def models_text(document: Document, *, width: int, colour: bool) -> str:
+    """Return the models that are known by name, for a terminal of `width` columns."""
+    shown = document["models"]
+    columns = [
+        Column("Model", cells=[Cell(m["name"], style=STRONG) for m in shown]),
+        Column("Aliases", cells=[Cell(", ".join(m.get("aliases") or ())) for m in shown]),
+        Column("Parameters", right=True, cells=[Cell(count_of(m.get("parameters_total"))) for m in shown]),
+        Column(
+            "Active",
+            right=True,
+            keep=2,
+            cells=[
+                Cell(
+                    count_of(m["parameters_active"])
+                    if m.get("parameters_active") not in (None, m.get("parameters_total"))
+                    else ""
+                )
+                for m in shown
+            ],
+        ),
+        Column("Context", right=True, keep=3, cells=[Cell(whole(m.get("max_context"))) for m in shown]),
+        Column("Architecture", keep=4, cells=[Cell(m.get("architecture") or "", style=QUIET) for m in shown]),
+    ]
+    parts = [
+        *table(columns, width),
+        Text(""),
+        Text("Any Hugging Face config works too: --model PATH/config.json; without one: --params 6.7e9.", style=QUIET),
+    ]
+    return rendered(parts, width=width, colour=colour)
+
+
+def model_text(document: Document, *, width: int, colour: bool) -> str:
+    """Return what is known of one model, for a terminal of `width` columns."""
+    gib = 2**30
+    parts: list[RenderableType] = [
+        Text(document["name"], style=STRONG),
+        indented(f"{document['architecture']}", style=QUIET),
+    ]
+    total, active = document["parameters_total"], document["parameters_active"]
+    lines = [("parameters", f"{total:,} ({count_of(total)})")]
+    lines += [("active per token", f"{active:,} ({count_of(active)})")] if active != total else []
+    lines += [
+        (f"weights in {p}", f"{figure(size / gib, 4)} GiB ({size:,} bytes)")
+        for p, size in document["weight_bytes"].items()
+        if size is not None
+    ]
+    lines += [
+        (f"KV cache per token, {p}", f"{size / 1024:,.6g} KiB ({size:,} bytes)")
+        for p, size in document["kv_bytes_per_token"].items()
+        if size
+    ]
+    lines += [("longest context", f"{document['max_context']:,} tokens")] if document.get("max_context") else []
+    lines += [("source", str(document["source"]))]
+    lines += [("assumed", str(a)) for a in document.get("assumptions") or ()]
+    name_width = max(len(name) for name, _ in lines)
+    parts += [
+        indented(f"{name:<{name_width}}  {value}" if width >= 60 else f"{name}: {value}") for name, value in lines
+    ]
+    return rendered(parts, width=width, colour=colour)

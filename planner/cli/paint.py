@@ -1,0 +1,170 @@
+"""Tables and text as a string for one width. rich is imported here alone, and only when a table is wanted.
+
+A table whose columns do not fit drops the least important ones, in a stated order, and says which; below `CARD_WIDTH` each row is a card.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rich.box import Box
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+CARD_WIDTH = 64
+GAP = 2  # blank columns between two columns: one of padding, one of the box
+
+RULED = Box("    \n    \n ── \n    \n    \n    \n    \n    \n")  # a line under the header, nothing else
+
+GOOD, CARE, BAD, QUIET, STRONG = "green", "yellow", "red", "dim", "bold"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A figure and, under it, what qualifies it (its range, where it was bought)."""
+
+    main: str
+    under: str = ""
+    style: str = ""
+    under_style: str = QUIET
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its title, what stands under the title (the unit), its cells, and when it may go.
+
+    `keep` is the order of importance: columns with the highest number are dropped first, 0 is never dropped.
+    """
+
+    title: str
+    unit: str = ""
+    right: bool = False
+    keep: int = 0
+    cells: list[Cell] = field(default_factory=list)
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal that the widest cell takes."""
+        texts = [self.title, self.unit, *(text for c in self.cells for text in (c.main, c.under))]
+        return max(cell_len(text) for text in texts)
+
+
+def fitting(columns: Sequence[Column], width: int) -> tuple[list[Column], list[Column]]:
+    """Return the columns that fit into `width` and those left out; empty columns go first, whatever the width."""
+    kept = [c for c in columns if any(x.main or x.under for x in c.cells)]
+    dropped: list[Column] = []
+    while taken(kept) > width:
+        least = max(kept, key=lambda c: c.keep)
+        if least.keep == 0:
+            break
+        kept.remove(least)
+        dropped.append(least)
+    for column in sorted(dropped, key=lambda c: c.keep):  # a narrow one may still fit where a wide one did not
+        again = [c for c in columns if c in kept or c is column]
+        if taken(again) <= width:
+            kept = again
+            dropped = [c for c in dropped if c is not column]
+    return kept, dropped
+
+
+def taken(columns: Sequence[Column]) -> int:
+    """Return how many columns of the terminal a table of these columns takes."""
+    return sum(c.width + GAP for c in columns) - GAP
+
+
+def table(columns: Sequence[Column], width: int) -> list[RenderableType]:
+    """Return the columns as a table of at most `width`, and a quiet line naming what was left out."""
+    if width < CARD_WIDTH:
+        return cards(columns)
+    kept, dropped = fitting(columns, width)
+    out = Table(box=RULED, show_edge=False, padding=(0, GAP - 1, 0, 0), pad_edge=False, header_style="", expand=False)
+    two_line = any(c.under for column in kept for c in column.cells)
+    for column in kept:
+        title = Text(column.title, style=STRONG)
+        if column.unit:
+            title.append(f"\n{column.unit}", style=QUIET)
+        out.add_column(
+            title,
+            justify="right" if column.right else "left",
+            no_wrap=not stretches(column),
+            overflow="ellipsis" if not stretches(column) else "fold",
+        )
+    for row in range(len(kept[0].cells) if kept else 0):
+        out.add_row(
+            *(
+                two_lines(column.cells[row])
+                if two_line
+                else Text(column.cells[row].main, style=column.cells[row].style)
+                for column in kept
+            )
+        )
+    parts: list[RenderableType] = [out]
+    if dropped:
+        names = ", ".join(c.title for c in columns if c in dropped)
+        parts.append(Text(f"left out at this width: {names}", style=QUIET))
+    return parts
+
+
+def stretches(column: Column) -> bool:
+    """Return whether a column may wrap: a long text that is never dropped."""
+    return column.keep == 0 and not column.right
+
+
+def two_lines(cell: Cell) -> Text:
+    """Return a cell's figure with its qualifier on the next line."""
+    text = Text(cell.main, style=cell.style)
+    if cell.under:
+        text.append("\n")
+        text.append(cell.under, style=cell.under_style)
+    return text
+
+
+def cards(columns: Sequence[Column]) -> list[RenderableType]:
+    """Return every row as a small block of "title: figure" lines, for terminals too narrow for a table."""
+    out: list[RenderableType] = []
+    for row in range(len(columns[0].cells) if columns else 0):
+        head = " ".join(c.cells[row].main for c in columns[:2] if c.cells[row].main)
+        out.append(Text(head, style=STRONG))
+        if columns[1].cells[row].under:
+            out.append(Padding(Text(columns[1].cells[row].under, style=QUIET), (0, 0, 0, 2)))
+        for column in columns[2:]:
+            cell = column.cells[row]
+            if not cell.main:
+                continue
+            name = f"{column.title} ({column.unit})" if column.unit else column.title
+            line = Text(f"{name}: ", style=QUIET)
+            line.append(cell.main, style=cell.style)
+            if cell.under:
+                line.append(f", {cell.under}", style=QUIET)
+            out.append(Padding(line, (0, 0, 0, 2)))
+    return out
+
+
+def rendered(parts: Sequence[RenderableType], *, width: int, colour: bool) -> str:
+    """Return the parts, one under another, as text for a terminal of `width` columns."""
+    console = Console(
+        file=io.StringIO(),
+        width=width,
+        force_terminal=colour,
+        no_color=not colour,
+        color_system="auto" if colour else None,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+    )
+    with console.capture() as captured:
+        for part in parts:
+            console.print(part)
+    text = captured.get()
+    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+
+
+def indented(text: Text | str, columns: int = 2, style: str = "") -> RenderableType:
+    """Return text moved right, so that its wrapped lines stay under each other."""
+    return Padding(Text(text, style=style) if isinstance(text, str) else text, (0, 0, 0, columns))

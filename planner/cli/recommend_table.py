@@ -1,0 +1,397 @@
+"""The answer of `recommend` as a person reads it: what was asked, the ranking, where prices and figures come from, what was left out and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from planner.cli.figures import (
+    BASIS_WORDS,
+    DASH,
+    TIMES,
+    age,
+    at,
+    count,
+    count_of,
+    day_of,
+    dollars_per_hour,
+    figure,
+    hours,
+    milliseconds,
+    spread,
+    whole,
+    words,
+)
+from planner.cli.paint import BAD, CARE, GOOD, QUIET, STRONG, Cell, Column, indented, rendered, table
+
+Document = Mapping[str, Any]
+
+
+def recommendations_text(document: Document, *, width: int, colour: bool) -> str:
+    """Return the whole answer for a terminal of `width` columns."""
+    rows = document["recommendations"]
+    parts: list[RenderableType] = [*heading(document), Text("")]
+    marks = note_marks(rows)
+    if rows:
+        parts += table(columns_of(document, rows, marks), width)
+    else:
+        parts.append(Text("Nothing fits. Why each candidate was turned down stands below.", style=f"{STRONG} {BAD}"))
+    parts += [Text(""), *provenance(document)]
+    if marks:
+        parts += [Text(""), *notes(marks)]
+    if document["rejections"]:
+        parts += [Text(""), *rejections(document["rejections"], width)]
+    return rendered(parts, width=width, colour=colour)
+
+
+def heading(document: Document) -> list[RenderableType]:
+    """Return the title, which names the model that an alias became, and the assumptions that every figure rests on."""
+    request = document["request"]
+    name = model_name(document)
+    asked = request.get("model")
+    title = Text(name, style=STRONG)
+    title.append(f"  {work_of(document)}", style="")
+    facts = (
+        [f"{count_of(at(document, 'request.parameters_total'))} parameters"]
+        if at(document, "request.parameters_total")
+        else []
+    )
+    if asked and asked != name and "/" not in asked:
+        facts.insert(0, f"“{asked}” is {name}")
+    lines: list[RenderableType] = [title]
+    lines.append(Text("; ".join([*facts, *work_assumptions(document)]), style=QUIET))
+    lines.append(Text(market_line(request), style=QUIET))
+    return lines
+
+
+def model_name(document: Document) -> str:
+    """Return the full name of the model that was sized."""
+    for path in ("request.model_name", "request.resolved_model", "model.name", "request.model"):
+        if isinstance(found := at(document, path), str):
+            return found
+    return f"a model of {count_of(at(document, 'request.params'))} parameters"
+
+
+def is_training(document: Document) -> bool:
+    """Return whether the answer is about training."""
+    return bool(document["request"].get("mode") == "training")
+
+
+def works_in_samples(document: Document) -> bool:
+    """Return whether one inference is one sample rather than a request of tokens."""
+    rows = document.get("recommendations") or []
+    return bool(rows) and all(at(row, "performance.output_tokens_per_s") is None for row in rows)
+
+
+def work_of(document: Document) -> str:
+    """Return what the model is to do, in a few words."""
+    request = document["request"]
+    if not is_training(document):
+        return "inference"
+    method = {"full": "full training", "lora": "LoRA training", "qlora": "QLoRA training"}.get(
+        request.get("method", "full"), "training"
+    )
+    amount = (
+        f"{count_of(request['dataset_tokens'])} tokens"
+        if request.get("dataset_tokens")
+        else f"{count_of(request.get('dataset_size'))} samples"
+    )
+    return f"{method}, {amount} {TIMES} {whole(request.get('epochs', 1))} {'epoch' if request.get('epochs') == 1 else 'epochs'}"
+
+
+def work_assumptions(document: Document) -> list[str]:
+    """Return the assumptions on one unit of work, as clauses."""
+    request = document["request"]
+    if is_training(document):
+        return [f"sequences of {whole(request.get('sequence_length'))} tokens"] if request.get("dataset_tokens") else []
+    unit = (
+        "one inference = one sample"
+        if works_in_samples(document)
+        else f"one inference = {whole(request.get('input_tokens'))} input + {whole(request.get('output_tokens'))} output tokens"
+    )
+    share = request.get("utilisation", 1.0)
+    load = "at full load" if share == 1 else f"at {figure(share * 100)} % utilisation"
+    if request.get("requests_per_s"):
+        load = f"sized for {figure(request['requests_per_s'])} requests/s"
+    return [unit, load]
+
+
+def market_line(request: Mapping[str, Any]) -> str:
+    """Return where and how may be bought, and what ranks first."""
+    regions = ", ".join(request.get("region") or ()) or "every region"
+    options = ", ".join(words(p) for p in request.get("purchase") or ())
+    by = {
+        "cost": "cheapest per unit of work first",
+        "time": "fastest first",
+        "latency": "lowest latency first",
+        "energy": "least energy first",
+    }.get(request.get("sort", "cost"), "")
+    return "; ".join(part for part in (regions if regions != "all" else "every region", options, by) if part)
+
+
+def columns_of(document: Document, rows: Sequence[Document], marks: Mapping[str, str]) -> list[Column]:
+    """Return the columns that suit the work, most important ones with the lowest `keep`."""
+    several_regions = len({row["region"] for row in rows}) > 1
+    columns = [
+        Column("#", right=True, cells=[Cell(str(row.get("rank", ""))) for row in rows]),
+        Column("Instance", "bought as", cells=[instance_cell(row, several_regions, marks) for row in rows]),
+        Column("GPUs", "layout", cells=[layout_cell(row) for row in rows], keep=1),
+        Column("Memory", "GiB each", right=True, keep=6, cells=[memory_cell(row) for row in rows]),
+    ]
+    columns += training_columns(rows) if is_training(document) else inference_columns(rows)
+    columns.append(
+        Column(
+            "Basis",
+            "price of",
+            keep=5,
+            cells=[
+                Cell(
+                    at(row, "performance.basis") or "",
+                    price_day(row, document),
+                    style=GOOD if at(row, "performance.basis") == "measured" else "",
+                )
+                for row in rows
+            ],
+        )
+    )
+    return columns
+
+
+def instance_cell(row: Document, several_regions: bool, marks: Mapping[str, str]) -> Cell:
+    """Return the instance type, how many, how bought and where; letters refer to the notes."""
+    many = f"{row['instance_count']} {TIMES} " if row.get("instance_count", 1) > 1 else ""
+    letters = ",".join(marks[note] for note in row.get("notes") or () if note in marks)
+    terms = [words(row["purchase_option"])]
+    place = row.get("availability_zone_id") or (
+        row["region"] if several_regions or row["purchase_option"] == "spot" else None
+    )
+    if several_regions and row.get("availability_zone_id"):
+        place = f"{row['region']} {row['availability_zone_id']}"
+    payment = at(row, "purchase.payment_option")
+    terms += [words(payment)] if payment else []
+    return Cell(
+        f"{many}{row['instance_type']}{f' [{letters}]' if letters else ''}",
+        ", ".join([*terms, *([place] if place else [])]),
+        style=STRONG if row.get("rank") == 1 else "",
+    )
+
+
+def layout_cell(row: Document) -> Cell:
+    """Return the accelerators and the layout: precision, replicas x tensor parallel, requests in flight or batch."""
+    layout = row["layout"]
+    chips = row.get("accelerators_per_instance")
+    accelerator = row.get("accelerator") or "CPU"
+    gpus = accelerator if chips is None else f"{whole(chips)} {TIMES} {accelerator}"
+    parts = [layout["precision"]]
+    tensor, pipeline, replicas = (
+        layout.get("tensor_parallel"),
+        layout.get("pipeline_parallel"),
+        layout.get("replicas_per_instance"),
+    )
+    split = [f"TP{tensor}"] if tensor and tensor > 1 else []
+    split += [f"PP{pipeline}"] if pipeline and pipeline > 1 else []
+    if replicas and replicas > 1:
+        parts.append(f"{replicas} {TIMES} {' '.join(split) or '1 GPU'}")
+    elif split:
+        parts.append(" ".join(split))
+    if layout.get("method"):
+        parts += [layout["sharding"]] if layout.get("sharding") else []
+        parts += [f"micro-batch {layout['micro_batch']}"] if layout.get("micro_batch") else []
+        parts += ["checkpointing"] if layout.get("checkpointing") not in (None, "none") else []
+    elif layout.get("max_concurrency"):
+        parts.append(f"{layout['max_concurrency']:,} at once")
+    elif layout.get("batch"):
+        parts.append(f"batch {layout['batch']:,}")
+    return Cell(gpus, ", ".join(parts))
+
+
+def memory_cell(row: Document) -> Cell:
+    """Return required over available memory of one accelerator."""
+    required, available = (
+        at(row, "memory.required_gib_per_accelerator"),
+        at(row, "memory.available_gib_per_accelerator"),
+    )
+    return Cell(figure(required), f"of {figure(available)}")
+
+
+def ranged(row: Document, path: str) -> tuple[Any, Any, Any]:
+    """Return a figure of `performance` or `cost` with its low and high."""
+    section, name = path.split(".")
+    return at(row, path), at(row, f"{section}.low.{name}"), at(row, f"{section}.high.{name}")
+
+
+def rate_column(rows: Sequence[Document], path: str, unit: str, keep: int) -> Column:
+    """Return a column of rates with their ranges."""
+    figures = [ranged(row, path) for row in rows]
+    return Column(
+        "Throughput",
+        unit,
+        right=True,
+        keep=keep,
+        cells=[Cell(figure(value), spread(low, high)) for value, low, high in figures],
+    )
+
+
+def inference_columns(rows: Sequence[Document]) -> list[Column]:
+    """Return throughput, latency, USD per hour and per million inferences."""
+    tokens = any(at(row, "performance.output_tokens_per_s") is not None for row in rows)
+    path, unit = (
+        ("performance.requests_per_s", "requests/s")
+        if tokens or all(at(row, "performance.samples_per_s") is None for row in rows)
+        else ("performance.samples_per_s", "samples/s")
+    )
+    latency = [
+        Cell(milliseconds(at(row, "performance.ttft_ms.p99")), milliseconds(at(row, "performance.tpot_ms.p99")))
+        if tokens
+        else Cell(milliseconds(at(row, "performance.e2e_ms.p99")) if at(row, "performance.e2e_ms") else "")
+        for row in rows
+    ]
+    costs = [ranged(row, "cost.usd_per_million_inferences") for row in rows]
+    return [
+        rate_column(rows, path, unit, keep=3),
+        Column("TTFT p99" if tokens else "Latency", "TPOT p99" if tokens else "p99", right=True, keep=4, cells=latency),
+        Column("$/h", right=True, keep=2, cells=[Cell(dollars_per_hour(at(row, "cost.usd_per_hour"))) for row in rows]),
+        Column(
+            "$/M inferences",
+            right=True,
+            cells=[
+                Cell(figure(value), spread(low, high), style=f"{STRONG} {GOOD}" if row.get("rank") == 1 else STRONG)
+                for row, (value, low, high) in zip(rows, costs, strict=True)
+            ],
+        ),
+    ]
+
+
+def training_columns(rows: Sequence[Document]) -> list[Column]:
+    """Return throughput, hours, USD per hour, per epoch and in total."""
+    by_tokens = any(at(row, "performance.total_tokens_per_s") is not None for row in rows)
+    totals = [ranged(row, "cost.usd_total") for row in rows]
+    epochs = [ranged(row, "cost.usd_per_epoch") for row in rows]
+    return [
+        rate_column(
+            rows,
+            "performance.total_tokens_per_s" if by_tokens else "performance.samples_per_s",
+            "tokens/s" if by_tokens else "samples/s",
+            keep=4,
+        ),
+        Column(
+            "Per epoch",
+            "in total",
+            right=True,
+            keep=3,
+            cells=[Cell(hours(at(row, "time.hours_per_epoch")), hours(at(row, "time.hours_total"))) for row in rows],
+        ),
+        Column("$/h", right=True, keep=2, cells=[Cell(dollars_per_hour(at(row, "cost.usd_per_hour"))) for row in rows]),
+        Column(
+            "$/epoch", right=True, keep=1, cells=[Cell(figure(value), spread(low, high)) for value, low, high in epochs]
+        ),
+        Column(
+            "$ total",
+            right=True,
+            cells=[
+                Cell(figure(value), spread(low, high), style=f"{STRONG} {GOOD}" if row.get("rank") == 1 else STRONG)
+                for row, (value, low, high) in zip(rows, totals, strict=True)
+            ],
+        ),
+    ]
+
+
+def price_day(row: Document, document: Document) -> str:
+    """Return the day of the price of a row: that of its own lines, else of its kind of source."""
+    own = at(row, "cost.price_as_of") or row.get("price_as_of")
+    if own:
+        return day_of(own)
+    kind = {"on_demand": "on_demand", "spot": "spot"}.get(row["purchase_option"], "commitment")
+    days = [s["as_of"] for s in at(document, "prices.sources") or () if s.get("kind") == kind]
+    return day_of(max(days) if days else at(document, "prices.as_of"))
+
+
+def provenance(document: Document) -> list[RenderableType]:
+    """Return where prices come from and how old they are, and what the figures rest on."""
+    lines: list[RenderableType] = []
+    prices = document["prices"]
+    text = Text("Prices  ", style=STRONG)
+    text.append(f"snapshot {str(prices['snapshot_id'])[:12]}: ")
+    for i, source in enumerate(newest_by_kind(prices["sources"])):
+        text.append("; " if i else "")
+        text.append(
+            f"{words(source.get('kind') or source['source'])} of {day_of(source['as_of'])}, {age(source.get('age_hours'))}"
+        )
+        if source.get("stale"):
+            text.append(" (STALE)", style=CARE)
+    lines.append(text)
+    if any(source.get("stale") for source in prices["sources"]):
+        lines.append(
+            indented(
+                Text(
+                    "Stale means older than 24 h for spot, 30 days for on-demand, 90 days for commitments: treat the ranking as right, the dollars as of that day.",
+                    style=CARE,
+                )
+            )
+        )
+    bases = dict.fromkeys(at(row, "performance.basis") for row in document["recommendations"])
+    if bases:
+        said = "; ".join(
+            f"{b} = {BASIS_WORDS[b]}"
+            if BASIS_WORDS.get(b, b) != b
+            else f"{b} = roofline of the chip's datasheet with fitted efficiencies"
+            for b in bases
+            if b
+        )
+        figures_line = Text("Figures  ", style=STRONG)
+        figures_line.append(f"{said}; ranges are p10{DASH}p90; latency at full load, p99")
+        lines.append(figures_line)
+    return lines
+
+
+def newest_by_kind(sources: Sequence[Document]) -> list[Document]:
+    """Return one source per kind of price, the newest; kinds that are not prices of instances are left to `doctor` and JSON."""
+    newest: dict[str, Document] = {}
+    for source in sources:
+        kind = str(source.get("kind") or source["source"])
+        if kind not in newest or str(source["as_of"]) > str(newest[kind]["as_of"]):
+            newest[kind] = source
+    return list(newest.values())
+
+
+def note_marks(rows: Sequence[Document]) -> dict[str, str]:
+    """Return a letter for every different note of the rows, in order of appearance."""
+    found = dict.fromkeys(note for row in rows for note in row.get("notes") or ())
+    return {note: letter(i) for i, note in enumerate(found)}
+
+
+def letter(index: int) -> str:
+    """Return a, b, … z, aa, ab, … ."""
+    return (letter(index // 26 - 1) if index >= 26 else "") + chr(ord("a") + index % 26)
+
+
+def notes(marks: Mapping[str, str]) -> list[RenderableType]:
+    """Return the notes under their letters."""
+    return [Text("Notes", style=STRONG), *(indented(f"[{mark}] {note}") for note, mark in marks.items())]
+
+
+def rejections(items: Sequence[Document], width: int) -> list[RenderableType]:
+    """Return what was turned down, grouped by reason: how many types, and the example that came nearest with its figures."""
+    by_reason: dict[str, list[Document]] = {}
+    for item in items:
+        by_reason.setdefault(item["reason"], []).append(item)
+    types = len({item["instance_type"] for item in items})
+    title = Text("Turned down  ", style=STRONG)
+    title.append(f"{count(types, 'instance type')}; all of them with their figures: --format json", style=QUIET)
+    lines: list[RenderableType] = [title]
+    for reason, group in sorted(by_reason.items(), key=lambda pair: -len(pair[1])):
+        line = Text(f"{words(reason)}: ", style="")
+        names = list(dict.fromkeys(item["instance_type"] for item in group))
+        line.append(f"{count(len(names), 'type')}", style=STRONG)
+        best = group[0]
+        line.append(
+            f", for example {best['instance_type']}: {best['detail']}"
+            if len(names) > 1
+            else f": {best['instance_type']}: {best['detail']}",
+            style=QUIET,
+        )
+        lines.append(indented(line))
+    return lines

@@ -1,0 +1,1 @@
+"""Answers in the shapes that other programs read: flat rows, sheets, pages."""

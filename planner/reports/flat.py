@@ -1,0 +1,211 @@
+"""Documents as flat rows with stable column names, and those rows as CSV that a spreadsheet can open without harm.
+
+A column's name is the dotted path of its figure in the JSON document. New columns are only ever added at the end.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n")  # a spreadsheet takes such a cell for a formula
+
+RANGED_COSTS = (
+    "usd_per_hour",
+    "usd_per_million_inferences",
+    "usd_per_million_total_tokens",
+    "usd_per_million_input_tokens",
+    "usd_per_million_output_tokens",
+    "usd_per_epoch",
+    "usd_total",
+    "usd_per_month",
+)
+RATES = ("requests_per_s", "output_tokens_per_s", "total_tokens_per_s", "samples_per_s")
+
+ROW_COLUMNS: tuple[str, ...] = (
+    *("rank", "provider", "instance_type", "region", "availability_zone_id", "purchase_option"),
+    *(f"purchase.{name}" for name in ("plan_type", "payment_option", "offering_class", "term_years")),
+    *("instance_count", "accelerator", "accelerators_per_instance"),
+    *(
+        f"layout.{name}"
+        for name in (
+            "engine",
+            "engine_version",
+            "precision",
+            "kv_precision",
+            "tensor_parallel",
+            "pipeline_parallel",
+            "expert_parallel",
+            "data_parallel",
+        )
+    ),
+    *(
+        f"layout.{name}"
+        for name in (
+            "replicas_per_instance",
+            "max_concurrency",
+            "batch",
+            "method",
+            "micro_batch",
+            "accumulation",
+            "checkpointing",
+            "sharding",
+        )
+    ),
+    *("memory.required_gib_per_accelerator", "memory.available_gib_per_accelerator"),
+    "performance.basis",
+    *(f"performance.{rate}" for rate in RATES),
+    *(f"performance.{latency}.{p}" for latency in ("ttft_ms", "tpot_ms", "e2e_ms") for p in ("p50", "p99")),
+    *("performance.at_requests_per_s", "performance.mfu_fraction"),
+    *(f"performance.{end}.{rate}" for end in ("low", "high") for rate in RATES),
+    *(f"cost.{name}" for name in RANGED_COSTS),
+    *(f"cost.{end}.{name}" for end in ("low", "high") for name in RANGED_COSTS if name not in {"usd_per_hour"}),
+    *("time.hours_per_epoch", "time.hours_total", "energy.kwh_per_million_inferences"),
+    "notes",
+)
+"""Columns of one recommendation or estimate."""
+
+ANSWER_COLUMNS: tuple[str, ...] = ("id", "model", "prices.snapshot_id", "prices.as_of", "planner_version")
+"""Columns that say which answer a row belongs to; the same on each of its rows."""
+
+RECOMMEND_COLUMNS = ROW_COLUMNS + ANSWER_COLUMNS
+ESTIMATE_COLUMNS = tuple(c for c in ROW_COLUMNS if c != "rank") + ANSWER_COLUMNS
+
+PRICE_COLUMNS: tuple[str, ...] = (
+    *(
+        "provider",
+        "instance_type",
+        "region",
+        "availability_zone_id",
+        "availability_zone",
+        "purchase_option",
+        "plan_type",
+        "offering_class",
+        "term_years",
+        "payment_option",
+    ),
+    *(
+        "currency",
+        "unit",
+        "list_unit_price",
+        "contracted_unit_price",
+        "upfront",
+        "effective_unit_price",
+        "source",
+        "sku",
+        "effective_from",
+        "retrieved_at",
+    ),
+)
+
+INSTANCE_COLUMNS: tuple[str, ...] = (
+    *(
+        "provider",
+        "instance_type",
+        "family",
+        "vcpus",
+        "memory_gib",
+        "cpu_arch",
+        "accelerator",
+        "accelerator_kind",
+        "accelerators_per_instance",
+    ),
+    *(
+        "device_count",
+        "device_fraction",
+        "device_memory_gib",
+        "interconnect_kind",
+        "interconnect_gb_s_bidirectional",
+        "network_gbps",
+        "efa_supported",
+        "local_nvme_gb",
+        "capacity_block_only",
+    ),
+    *(
+        "chip.memory_bandwidth_gb_s",
+        "chip.peak_tflops.fp16",
+        "chip.peak_tflops.bf16",
+        "chip.peak_tflops.fp8",
+        "chip.tdp_w",
+        "regions",
+        "confidence",
+        "source",
+        "retrieved_on",
+        "notes",
+    ),
+)
+
+MODEL_LIST_COLUMNS: tuple[str, ...] = (
+    "name",
+    "aliases",
+    "architecture",
+    "parameters_total",
+    "parameters_active",
+    "max_context",
+    "source",
+)
+MODEL_COLUMNS: tuple[str, ...] = (
+    *(
+        "name",
+        "architecture",
+        "parameters_total",
+        "parameters_active",
+        "kv_bytes_per_token.fp16",
+        "kv_bytes_per_token.fp8",
+    ),
+    *("weight_bytes.bf16", "weight_bytes.fp8", "weight_bytes.int4", "max_context", "source"),
+)
+
+
+def value_at(document: Any, path: str) -> Any:
+    """Return the value at a dotted path, or None where any part of it is missing."""
+    value = document
+    for part in path.split("."):
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(part)
+    return value
+
+
+def cell(value: Any) -> str:
+    """Return one CSV cell: nothing for null, true or false, list elements joined by " | ", text that cannot become a formula."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return f"{value:.6g}" if isinstance(value, float) else str(value)
+    if isinstance(value, Mapping):
+        return cell([f"{k}={v}" for k, v in value.items()])
+    text = " | ".join(str(v) for v in value) if isinstance(value, (list, tuple)) else str(value)
+    return f"'{text}" if text.startswith(DANGEROUS) and not is_number(text) else text
+
+
+def is_number(text: str) -> bool:
+    """Return whether a text is a plain number, so that a leading minus is no formula."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def rows_of(
+    items: Iterable[Mapping[str, Any]], columns: Sequence[str], common: Mapping[str, Any] | None = None
+) -> list[list[str]]:
+    """Return one row of cells per item; `common` holds the columns that are the same on every row."""
+    shared = common or {}
+    return [
+        [cell(shared[column] if column in shared else value_at(item, column)) for column in columns] for item in items
+    ]
+
+
+def to_csv(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return the rows as CSV (RFC 4180 quoting, line feeds) under a header of column names."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return out.getvalue()
