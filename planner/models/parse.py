@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from planner.models.assemble import assemble
+from planner.models.classic import CLASSIC_READERS
 from planner.models.decoder import DecoderShape, add_decoder
 from planner.models.errors import UnsupportedArchitecture
 from planner.models.fields import Fields, read_json_object
 from planner.models.llama_like import STYLES, read_llama_like
+from planner.models.moe import MOE_READERS
 from planner.models.spec import ModelKind, ModelSpec
 from planner.models.tally import Tally
 
@@ -37,7 +39,14 @@ def _llama_like(config: Fields) -> ModelSpec:
     return decoder_spec(config, read_llama_like(config, STYLES[config.text("model_type")]))
 
 
-READERS: dict[str, Reader] = {name: _llama_like for name in STYLES}
+def _shaped(read: Callable[[Fields], DecoderShape]) -> Reader:
+    return lambda config: decoder_spec(config, read(config))
+
+
+READERS: dict[str, Reader] = {
+    **dict.fromkeys(STYLES, _llama_like),
+    **{name: _shaped(read) for name, read in (CLASSIC_READERS | MOE_READERS).items()},
+}
 
 
 def parse_config(data: bytes | str, *, source: str, name: str | None = None) -> ModelSpec:
