@@ -1,0 +1,203 @@
+"""From an operating point to an `Evaluation`: layout, memory lines, rates, latencies, power, notes and the terms of an explanation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from planner.models import counting
+from planner.models.spec import ModelKind, ModelSpec
+from planner.perf import llm
+from planner.perf.memory import has_windows, inference_memory
+from planner.perf.model import Basis, Evaluation, InferenceWork, Layout, Percentiles, Performance, Rates, Term
+from planner.perf.precision import KV_BITS
+
+if TYPE_CHECKING:
+    from planner.perf.inference import Point
+
+IDLE_POWER_SHARE = 0.3
+DECODE_POWER_SHARE = 0.7
+PREFILL_POWER_SHARE = 1.0
+"""Share of TDP drawn while idle, while decoding (memory-bound) and while prefilling (compute-bound). After Patel et al. 2024
+(POLCA, arXiv:2308.12908): prompt phases reach TDP, token phases stay well below it."""
+
+
+def evaluation_of(spec: ModelSpec, point: Point, work: InferenceWork) -> Evaluation:
+    """Return the evaluation of one instance at an operating point."""
+    c = point.candidate
+    h, out = c.hardware, work.output_tokens
+    replicas = point.replicas
+    decode, prefill = float(point.decode.total), float(point.prefill.total)
+    requests = (
+        float(
+            llm.steady_requests_per_s(
+                np.asarray(float(point.concurrency)), out, np.asarray(decode), np.asarray(prefill)
+            )
+        )
+        * replicas
+    )
+    prefill_share = requests / replicas * prefill
+    memory = inference_memory(
+        spec,
+        h,
+        c.form,
+        kv_bits=KV_BITS[c.kv_precision],
+        tp=c.tp,
+        input_tokens=work.input_tokens,
+        output_tokens=out,
+        concurrency=point.concurrency,
+        weights=point.weights,
+    )
+    performance = Performance(
+        basis=Basis.MODELLED,
+        rates=Rates(
+            requests_per_s=requests,
+            output_tokens_per_s=requests * out,
+            total_tokens_per_s=requests * (out + work.input_tokens),
+        ),
+        low_factor=c.efficiency.low_factor,
+        high_factor=c.efficiency.high_factor,
+        ttft_ms=Percentiles(p50=float(point.p50.ttft) * 1e3, p99=float(point.p99.ttft) * 1e3),
+        tpot_ms=None if out <= 1 else Percentiles(p50=float(point.p50.tpot) * 1e3, p99=float(point.p99.tpot) * 1e3),
+        e2e_ms=Percentiles(p50=float(point.p50.e2e) * 1e3, p99=float(point.p99.e2e) * 1e3),
+        mfu_fraction=requests * request_flops(spec, work) / (h.peak_tflops[c.form.compute] * 1e12 * h.devices),
+        prefill_time_fraction=prefill_share,
+        power_w=power_w(point, prefill_share),
+        sources=c.efficiency.sources,
+        terms=terms_of(spec, point, work),
+    )
+    layout = Layout(
+        engine=work.engine,
+        precision=c.form.weights,
+        kv_precision=c.kv_precision,
+        tensor_parallel=c.tp,
+        pipeline_parallel=1,
+        expert_parallel=c.tp if spec.experts and c.expert_parallel else None,
+        data_parallel=1,
+        replicas_per_instance=replicas,
+        max_concurrency=point.concurrency,
+    )
+    return Evaluation(
+        layout=layout, instances=1, memory=memory, performance=performance, notes=notes_of(spec, point, work)
+    )
+
+
+def request_flops(spec: ModelSpec, work: InferenceWork) -> float:
+    """Return the forward FLOPs of one request: the prompt, and each output token at its mean context."""
+    context, _ = llm.decode_contexts(spec, work.input_tokens, work.output_tokens)
+    return counting.prefill_flops(spec, work.input_tokens) + (work.output_tokens - 1) * counting.flops_per_token(
+        spec, context
+    )
+
+
+def power_w(point: Point, prefill_share: float) -> float | None:
+    """Return the power of the instance's devices, W: TDP x share by phase; devices outside any replica idle."""
+    h = point.candidate.hardware
+    if h.tdp_w is None:
+        return None
+    busy = point.replicas * point.candidate.tp
+    share = prefill_share * PREFILL_POWER_SHARE + (1 - prefill_share) * DECODE_POWER_SHARE
+    return h.tdp_w * (busy * share + (h.devices - busy) * IDLE_POWER_SHARE)
+
+
+def notes_of(spec: ModelSpec, point: Point, work: InferenceWork) -> tuple[str, ...]:
+    """Return what a reader must know to trust or dispute the figures."""
+    c = point.candidate
+    notes = list(c.form.notes)
+    if has_windows(spec):
+        notes.append(
+            "KV cache counted in full length; some layers keep only a window, which an engine with a hybrid cache manager saves"
+        )
+    if spec.kind is ModelKind.ENCODER_DECODER and work.engine == "vllm":
+        notes.append("encoder-decoder models need a plug-in in vLLM; figures are the roofline's")
+    idle = c.hardware.devices - point.replicas * c.tp
+    if idle:
+        notes.append(f"{idle} of {c.hardware.devices} devices stay idle: {point.replicas} replicas of {c.tp}")
+    if not c.efficiency.evidence_rows:
+        notes.append(
+            f"no published LLM measurement of {c.hardware.accelerator} is behind its efficiency; the interval is wider for that"
+        )
+    return tuple(notes)
+
+
+def terms_of(spec: ModelSpec, point: Point, work: InferenceWork) -> tuple[Term, ...]:
+    """Return the numbers behind the throughput, in the order of the calculation."""
+    c, s, m, b = point.candidate, point.shape, point.machine, point.concurrency
+    h, e = c.hardware, c.efficiency
+    bandwidth = float(h.memory_bandwidth_gb_s or 0.0)
+    tokens = np.asarray(float(b))
+    touched = float(llm.touched_share(s.routed_share, tokens))
+    shares = np.where(np.arange(len(llm.CLASSES)) == llm.EXPERT, touched, 1.0)
+    read = s.weight_bytes * shares
+    flops = s.flops_per_token * b
+    source = e.sources[0]
+    terms = [
+        Term(name="peak memory bandwidth", value=bandwidth, unit="GB/s", source="datasheet"),
+        Term(
+            name="peak dense compute",
+            value=h.peak_tflops[c.form.compute],
+            unit=f"TFLOP/s {c.form.compute}",
+            source="datasheet",
+        ),
+        Term(name="weights bandwidth efficiency", value=e.weights_bandwidth, unit="fraction", source=source),
+        Term(name="KV bandwidth efficiency", value=e.kv_bandwidth, unit="fraction", source=source),
+        Term(name="compute efficiency", value=e.compute_fraction(c.form.compute), unit="fraction", source=source),
+    ]
+    for i, name in enumerate(llm.CLASSES):
+        if not read[i]:
+            continue
+        rate = float(m.narrow_flops if s.quantised[i] else m.wide_flops)
+        bound = "compute" if flops[i] / rate > read[i] / float(m.weights_bytes_per_s) else "memory"
+        label = f"decode {name}: {bound}-bound at {flops[i] / read[i]:.3g} FLOP/B"
+        terms.append(
+            Term(
+                name=label,
+                value=float(point.decode.classes[i]) * 1e3,
+                unit="ms",
+                formula="max(B·FLOPs/(P·e_c), bytes/(W·e_w))",
+            )
+        )
+    cache = float(s.decode_cache_bytes) * b
+    intensity = float(s.decode_attention_flops) * b / cache if cache else 0.0
+    total = float(point.decode.total)
+    request_s = work.output_tokens * total / b + float(point.prefill.total)
+    terms += [
+        Term(
+            name=f"decode attention over KV cache at {intensity:.3g} FLOP/B",
+            value=float(point.decode.attention) * 1e3,
+            unit="ms",
+            formula="max(B·FLOPs/(P·e_c), B·KV bytes/(W·e_kv))",
+        ),
+        Term(
+            name="decode collectives",
+            value=float(point.decode.collectives) * 1e3,
+            unit="ms",
+            formula="2·layers·all-reduce(B rows)",
+        ),
+        Term(
+            name="decode overhead",
+            value=float(point.decode.overhead) * 1e3,
+            unit="ms",
+            formula="layers·o_l + o_s + B·o_r",
+            source=source,
+        ),
+        Term(name="decode step", value=total * 1e3, unit="ms", formula="sum of the above"),
+        Term(
+            name="prefill per request",
+            value=float(point.prefill.total) * 1e3,
+            unit="ms",
+            formula=f"ISL/m steps of m = {point.step_tokens:.0f} tokens",
+        ),
+        Term(name="concurrency per replica", value=float(b), unit="requests"),
+        Term(name="accelerator time per request", value=request_s, unit="s", formula="OSL·t_decode/B + t_prefill"),
+        Term(
+            name="requests per second of the instance",
+            value=point.replicas / request_s,
+            unit="requests/s",
+            formula="replicas·B / (OSL·t_decode + B·t_prefill)",
+        ),
+    ]
+    if spec.experts:
+        terms.append(Term(name="experts touched per step", value=touched, unit="fraction", formula="1 - (1 - k/E)^B"))
+    return tuple(terms)
