@@ -209,7 +209,7 @@ class RecommendRequest:
     offering_class: str | None = option(
         None, help="class of reserved instances", choices=("standard", "convertible"), group="prices"
     )
-    prices_as_of: date | None = option(
+    prices_as_of: date | None = option(  # noqa: RUF009 - option() only makes a dataclass field
         None, help="use the newest price snapshot not after this day (YYYY-MM-DD)", group="prices"
     )
 
@@ -334,7 +334,7 @@ class EstimateRequest:
     offering_class: str | None = option(
         None, help="class of reserved instances", choices=("standard", "convertible"), group="prices"
     )
-    prices_as_of: date | None = option(
+    prices_as_of: date | None = option(  # noqa: RUF009 - option() only makes a dataclass field
         None, help="use the newest price snapshot not after this day (YYYY-MM-DD)", group="prices"
     )
     assume: tuple[str, ...] = option(

@@ -60,6 +60,14 @@ class Assumptions:
         source="common practice; Young/Daly's best interval is longer at published interruption rates",
         applies_to=TRAINING,
     )
+    checkpoint_overhead_limit_fraction: float = assumption(
+        0.05,
+        unit="fraction of work",
+        minimum=1e-4,
+        maximum=1e6,
+        source="own choice: the interval stretches so that writing takes no larger share",
+        applies_to=TRAINING,
+    )
     checkpoint_write_gb_per_s: float = assumption(
         1.0,
         unit="GB/s",
@@ -90,6 +98,14 @@ class Assumptions:
         minimum=0,
         maximum=0.99,
         source="own estimate, used only where the interruption table has no band",
+        applies_to=TRAINING,
+    )
+    spot_open_band_high_fraction: float = assumption(
+        0.5,
+        unit="fraction per month",
+        minimum=0.2,
+        maximum=0.99,
+        source="own choice: upper edge of the advisor's open band above 20 %",
         applies_to=TRAINING,
     )
     pue: float = assumption(

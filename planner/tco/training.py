@@ -45,13 +45,13 @@ def run_hours(
 ) -> RunHours:
     """Return the hours of a run whose steps alone take `compute_hours`.
 
-    Checkpoints: one each `checkpoint_interval_minutes` of work and one at the end, each blocking for size / write rate. Evaluation is a
+    Checkpoints: one each interval of work and one at the end, each blocking for size / write rate. Evaluation is a
     share of compute and is interrupted like it. Lost = Daly's expectation less the undisturbed time; 0 at rate 0.
     """
     evaluation = compute_hours * assumptions.evaluation_fraction
     work = compute_hours + evaluation
-    interval = assumptions.checkpoint_interval_minutes / MINUTES_PER_HOUR
     write = checkpoint_gb / assumptions.checkpoint_write_gb_per_s / 3600
+    interval = checkpoint_interval_hours(assumptions, write)
     checkpoints = math.ceil(work / interval - 1e-9)
     lost = 0.0
     if interruptions_per_hour > 0:
@@ -71,6 +71,12 @@ def run_hours(
         evaluation=evaluation,
         lost=lost,
     )
+
+
+def checkpoint_interval_hours(assumptions: Assumptions, write_hours: float) -> float:
+    """Return the work between two checkpoints, hours: as assumed, or longer where writing would exceed its limit."""
+    assumed = assumptions.checkpoint_interval_minutes / MINUTES_PER_HOUR
+    return max(assumed, write_hours / assumptions.checkpoint_overhead_limit_fraction)
 
 
 def training_cost(hours: RunHours, *, price: UsdPerHour, instances: int, epochs: float, source: str) -> TrainingCost:

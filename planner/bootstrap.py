@@ -1,0 +1,116 @@
+"""The one place where concrete parts are chosen: data directory, price snapshot, clock, store. Nothing is written unless asked."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, date, datetime
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from planner.recommend.errors import BadRequest
+
+if TYPE_CHECKING:
+    from planner.ports import Document
+    from planner.recommend.request import EstimateRequest, RecommendRequest
+    from planner.store import SqlStore
+    from pricing.catalog import Catalog
+
+DATA_DIR_VARIABLE = "PLANNER_DATA_DIR"
+DATABASE_VARIABLE = "PLANNER_DATABASE_URL"
+DATABASE_FILE = "planner.sqlite"
+SNAPSHOT_SUFFIX = ".sqlite"
+
+
+def data_dir() -> Path:
+    """Return the user's data directory: PLANNER_DATA_DIR, else the system's usual place. It is not created here."""
+    stated = os.environ.get(DATA_DIR_VARIABLE)
+    if stated:
+        return Path(stated).expanduser()
+    from platformdirs import user_data_path
+
+    return user_data_path("planner", appauthor=False)
+
+
+def snapshots_dir() -> Path:
+    """Return where price refreshes publish their snapshot files."""
+    return data_dir() / "snapshots"
+
+
+def utc_now() -> datetime:
+    """Return the time, timezone-aware, in UTC."""
+    return datetime.now(UTC)
+
+
+def open_catalog(prices_as_of: date | None = None) -> Catalog:
+    """Return the newest price snapshot, shipped or published, or the newest not after a day.
+
+    Raises `BadRequest` that names the oldest snapshot when all are newer than `prices_as_of`.
+    """
+    from pricing.snapshot import shipped_snapshot_path
+
+    paths = (shipped_snapshot_path(), *_published(snapshots_dir()))
+    catalogs = [_opened(path, path.stat().st_mtime_ns) if path.exists() else _opened(path, 0) for path in paths]
+    if prices_as_of is None:
+        return max(catalogs, key=_newness)
+    fitting = [c for c in catalogs if c.meta.as_of.date() <= prices_as_of]
+    if not fitting:
+        oldest = min(catalogs, key=_newness).meta
+        raise BadRequest(
+            field="prices_as_of",
+            value=prices_as_of.isoformat(),
+            why=f"is before the oldest price snapshot here, {oldest.snapshot_id} of {oldest.as_of.date().isoformat()}",
+            expected="give that day or a later one",
+        )
+    return max(fitting, key=_newness)
+
+
+def _newness(catalog: Catalog) -> tuple[datetime, datetime, str]:
+    meta = catalog.meta
+    return (meta.as_of, meta.published_at, meta.snapshot_id)
+
+
+def _published(folder: Path) -> list[Path]:
+    try:
+        return sorted(p for p in folder.iterdir() if p.suffix == SNAPSHOT_SUFFIX)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+@cache
+def _opened(path: Path, modified_ns: int) -> Catalog:
+    """Return the open snapshot; one open file per version of it, shared by every request of the process."""
+    del modified_ns  # part of the cache key: a file that was replaced is opened anew
+    from pricing.snapshot import open_snapshot
+
+    return open_snapshot(path)
+
+
+def answer_recommendation(request: RecommendRequest) -> Document:
+    """Return the answer of the main job from the newest prices and the named model."""
+    from planner.services.find_model import find_model
+    from planner.services.recommend import recommend
+
+    spec = find_model(request.model, request.params)
+    return recommend(request, catalog=open_catalog(request.prices_as_of), spec=spec, now=utc_now())
+
+
+def answer_estimate(request: EstimateRequest) -> Document:
+    """Return the estimate of one layout from the newest prices and the named model."""
+    from planner.services.estimate import estimate
+    from planner.services.find_model import find_model
+
+    spec = find_model(request.model, request.params)
+    return estimate(request, catalog=open_catalog(request.prices_as_of), spec=spec, now=utc_now())
+
+
+def database_url() -> str:
+    """Return PLANNER_DATABASE_URL, else a SQLite file in the data directory."""
+    return os.environ.get(DATABASE_VARIABLE) or f"sqlite:///{data_dir() / DATABASE_FILE}"
+
+
+def open_store(url: str | None = None) -> SqlStore:
+    """Return the store at a database URL (default: `database_url`). SQLAlchemy loads here and nowhere earlier."""
+    from planner.store import SqlStore
+
+    return SqlStore(url or database_url())

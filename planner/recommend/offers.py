@@ -1,0 +1,138 @@
+"""Which quote stands for an instance type in a region under a purchase option, or why none does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from planner.perf.model import RejectionReason
+from planner.recommend.model import Offer, Rejection
+from pricing.model import InstanceType, PurchaseOption, Quote
+from pricing.money import UsdPerHour
+
+COMMITMENTS = frozenset(
+    {
+        PurchaseOption.SAVINGS_PLAN_1YR,
+        PurchaseOption.SAVINGS_PLAN_3YR,
+        PurchaseOption.RESERVED_1YR,
+        PurchaseOption.RESERVED_3YR,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What the request says about commitments; None = any."""
+
+    plan_type: str | None = None
+    payment_option: str | None = None
+    offering_class: str | None = None
+
+    def admit(self, quote: Quote) -> bool:
+        """Return whether a commitment's quote has the asked terms."""
+        return all(
+            wanted is None or has is None or wanted == has
+            for wanted, has in (
+                (self.plan_type, quote.plan_type),
+                (self.payment_option, quote.payment_option),
+                (self.offering_class, quote.offering_class),
+            )
+        )
+
+
+def offer_or_rejection(
+    instance: InstanceType,
+    region: str,
+    option: PurchaseOption,
+    quotes: Sequence[Quote],
+    *,
+    terms: Terms,
+    priced_elsewhere: bool,
+) -> Offer | Rejection:
+    """Return the offer for `option`, or the rejection with its reason.
+
+    `quotes` are all quotes of this type in this region, whatever the option; `priced_elsewhere` says whether other regions have one.
+    A price of zero or in another currency is no price: it is named in the rejection and never ranked.
+    """
+
+    def rejected(reason: RejectionReason, detail: str) -> Rejection:
+        return Rejection(
+            provider=instance.provider,
+            instance_type=instance.instance_type,
+            reason=reason,
+            region=region,
+            purchase_option=option.value,
+            detail=detail,
+        )
+
+    if instance.capacity_block_only and option is not PurchaseOption.CAPACITY_BLOCK:
+        return rejected(
+            RejectionReason.CAPACITY_BLOCK_ONLY, "sold through Capacity Blocks only; ask with --purchase capacity_block"
+        )
+    if not quotes:
+        if priced_elsewhere:
+            return rejected(RejectionReason.NOT_OFFERED, "no quote of any kind in this region; other regions have some")
+        return rejected(RejectionReason.NO_PRICE, "no price of any kind was found for this type, in any region")
+    asked = [q for q in quotes if q.purchase_option is option]
+    if option in COMMITMENTS:
+        asked = [q for q in asked if terms.admit(q)]
+    if not asked:
+        others = ", ".join(sorted({q.purchase_option.value for q in quotes}))
+        return rejected(
+            RejectionReason.NO_PRICE,
+            f"no {option.value} price{_of_terms(option, terms)} was found; there is one for {others}",
+        )
+    usable = [q for q in asked if q.currency == "USD" and q.unit == "Hrs" and q.effective_unit_price > 0]
+    if not usable:
+        return rejected(RejectionReason.NO_PRICE, _why_unusable(asked))
+    return _best_offer(instance, option, usable)
+
+
+def _of_terms(option: PurchaseOption, terms: Terms) -> str:
+    asked = [t for t in (terms.plan_type, terms.payment_option, terms.offering_class) if t is not None]
+    return f" with {', '.join(asked)}" if asked and option in COMMITMENTS else ""
+
+
+def _why_unusable(quotes: Sequence[Quote]) -> str:
+    quote = min(quotes, key=lambda q: (q.currency, q.effective_unit_price, q.availability_zone_id or ""))
+    if quote.currency != "USD":
+        return f"quoted at {quote.effective_unit_price.normalize():f} {quote.currency} per hour; no exchange rate is stated, so it cannot be ranked against USD"
+    if quote.unit != "Hrs":
+        return f"quoted per {quote.unit}, not per hour"
+    return f"the source says {quote.effective_unit_price.normalize():f} USD per hour, which is a hole in the data and not a price"
+
+
+def _best_offer(instance: InstanceType, option: PurchaseOption, quotes: Sequence[Quote]) -> Offer:
+    """Return the cheapest offer; for spot the cheapest zone with spare capacity, that is, whose price is below the on-demand cap."""
+    notes: list[str] = []
+    pool = quotes
+    if option is PurchaseOption.SPOT:
+        pool = [q for q in quotes if not q.at_on_demand_cap]
+        if not pool:
+            pool = quotes
+            notes.append(
+                "spot price equals on-demand in every zone: that usually means no spare capacity, not a market price"
+            )
+        elif len(pool) < len(quotes):
+            notes.append(f"{len(quotes) - len(pool)} of {len(quotes)} zones are at the on-demand cap and were left out")
+    quote = min(
+        pool,
+        key=lambda q: (
+            q.effective_unit_price,
+            q.availability_zone_id or "",
+            q.term_years or 0,
+            q.plan_type or "",
+            q.offering_class or "",
+            q.payment_option or "",
+            q.source,
+        ),
+    )
+    if quote.derived:
+        notes.append(
+            f"price derived, not quoted: {quote.notes}"
+            if quote.notes
+            else "price derived from another quote, not quoted itself"
+        )
+    elif quote.confidence != "high":
+        notes.append(f"price of {quote.confidence} confidence{f': {quote.notes}' if quote.notes else ''}")
+    return Offer(instance=instance, quote=quote, price=UsdPerHour(quote.effective_unit_price), notes=tuple(notes))

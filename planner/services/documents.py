@@ -1,0 +1,349 @@
+"""Answers as plain JSON values in the field order of the contract, and the one way to turn them into bytes.
+
+Money is a decimal string, a millionth of a dollar fine; what does not apply is null. Floats are rounded to 6 significant digits in
+`to_json_bytes` and nowhere else; the request and the quantities of cost lines are written as they are, so that they can be redone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from decimal import ROUND_HALF_EVEN, Decimal
+from typing import Any
+
+from planner.models.spec import ModelSpec
+from planner.perf.model import Evaluation, Layout, MemoryFit, Percentiles, Performance, Rates, Term
+from planner.ports import Document
+from planner.recommend.model import Offer, Run, Serving, Sized, Spread
+from planner.recommend.rejections import RejectionGroup
+from planner.tco.inference import kwh_per_million_inferences
+from planner.tco.model import CostLine
+from planner.tco.training import kwh_total
+from pricing.model import PurchaseOption, Quote, SnapshotMeta
+from pricing.money import MICRO_USD
+
+SIGNIFICANT_DIGITS = 6
+AS_WRITTEN = frozenset({"request", "quantity"})
+STALE_AFTER_HOURS = {"spot": 24, "on_demand": 30 * 24, "commitment": 90 * 24}
+KIND_OF_OPTION = {PurchaseOption.SPOT: "spot", PurchaseOption.ON_DEMAND: "on_demand"}
+
+LAYOUT_FIELDS = (
+    "engine", "engine_version", "precision", "kv_precision", "tensor_parallel", "pipeline_parallel", "expert_parallel", "data_parallel", "replicas_per_instance",
+    "max_concurrency", "batch", "method", "micro_batch", "accumulation", "checkpointing", "sharding",
+)  # fmt: skip
+COST_FIELDS = (
+    "usd_per_hour", "usd_per_million_inferences", "usd_per_million_total_tokens", "usd_per_million_input_tokens", "usd_per_million_output_tokens",
+    "usd_per_epoch", "usd_total", "usd_per_month",
+)  # fmt: skip
+ROW_FIELDS = (
+    "rank", "provider", "instance_type", "region", "availability_zone_id", "purchase_option", "purchase", "price", "instance_count", "accelerator",
+    "accelerators_per_instance", "layout", "memory", "performance", "cost", "time", "energy", "pareto", "notes", "explanation",
+)  # fmt: skip
+
+
+def to_json_bytes(document: Mapping[str, Any] | Sequence[Any]) -> bytes:
+    """Return the one serialisation of an answer: UTF-8 JSON, indent 2, floats at 6 significant digits, a newline at the end."""
+    return (json.dumps(rounded(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def rounded(value: Any) -> Any:
+    """Return plain values with each float at 6 significant digits, and Decimals as strings; `AS_WRITTEN` keys are left as they are."""
+    if isinstance(value, float):
+        return float(f"{value:.{SIGNIFICANT_DIGITS}g}")
+    if isinstance(value, Mapping):
+        return {key: inner if key in AS_WRITTEN else rounded(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [rounded(inner) for inner in value]
+    return value
+
+
+def money(amount: Decimal | None) -> str | None:
+    """Return USD as a decimal string to a millionth, without an exponent; None stays None."""
+    return None if amount is None else f"{amount.quantize(MICRO_USD, rounding=ROUND_HALF_EVEN):f}"
+
+
+def unit_price(amount: Decimal | None) -> str | None:
+    """Return a price as it was quoted, exact, without an exponent."""
+    return None if amount is None else f"{amount:f}"
+
+
+def instant(at: datetime) -> str:
+    """Return an ISO 8601 instant in UTC."""
+    return at.isoformat().replace("+00:00", "Z")
+
+
+def kind_of(quote: Quote) -> str:
+    """Return which staleness limit a quote falls under."""
+    return KIND_OF_OPTION.get(quote.purchase_option, "commitment")
+
+
+def age_hours(at: datetime, now: datetime) -> int:
+    """Return whole hours from `at` to `now`, not negative."""
+    return max(0, int((now - at).total_seconds() // 3600))
+
+
+def prices_document(meta: SnapshotMeta, quotes: Iterable[Quote], now: datetime) -> Document:
+    """Return the snapshot and the age of every source among the quotes that were considered; ages are whole hours of the newest figure."""
+    groups: dict[tuple[str, str], list[datetime]] = {}
+    for quote in quotes:
+        groups.setdefault((kind_of(quote), quote.source), []).append(quote.retrieved_at)
+    sources = []
+    for (kind, source), days in sorted(groups.items()):
+        newest, oldest = max(days), min(days)
+        age = age_hours(newest, now)
+        sources.append(
+            {
+                "source": source,
+                "kind": kind,
+                "as_of": instant(newest),
+                "oldest_as_of": instant(oldest),
+                "age_hours": age,
+                "stale": age > STALE_AFTER_HOURS[kind],
+                "quotes": len(days),
+            }
+        )
+    return {"snapshot_id": meta.snapshot_id, "as_of": instant(meta.as_of), "origin": meta.origin, "sources": sources}
+
+
+def model_document(spec: ModelSpec, asked: str | None) -> Document:
+    """Return what the request's model became."""
+    return {
+        "name": spec.name,
+        "alias": asked if asked is not None and asked != spec.name and "/" not in asked else None,
+        "architecture": spec.architecture,
+        "kind": spec.kind.value,
+        "parameters_total": spec.parameters_total,
+        "parameters_active": spec.parameters_active,
+        "native_dtype": spec.native_dtype,
+        "max_context": spec.max_context,
+        "one_inference": None if spec.sample is None else spec.sample.description,
+        "source": spec.source,
+        "assumptions": list(spec.assumptions),
+    }
+
+
+def row_document(
+    row: Sized,
+    *,
+    rank: int | None,
+    low: Spread,
+    high: Spread,
+    pue: float,
+    now: datetime,
+    pareto: bool | None,
+    notes: Sequence[str],
+    explanation: Sequence[Term] | None,
+) -> Document:
+    """Return one recommendation with every field of the contract."""
+    evaluation = row.evaluation
+    copies = row.groups if isinstance(row, Serving) else 1
+    instance = row.offer.instance
+    chips = instance.accelerators_per_instance
+    document: Document = dict.fromkeys(ROW_FIELDS)
+    document |= {
+        "rank": rank,
+        **offer_fields(row.offer, now),
+        "instance_count": row.instance_count,
+        "accelerator": instance.accelerator,
+        "accelerators_per_instance": None if chips is None else whole(chips),
+        "layout": layout_document(evaluation.layout),
+        "memory": memory_document(evaluation.memory),
+        "performance": performance_document(
+            evaluation.performance, copies, served_per_s=row.served_per_s if isinstance(row, Serving) else None
+        ),
+        "cost": cost_document(row, low, high),
+        "time": {
+            "hours_per_epoch": row.hours.total / row.epochs if isinstance(row, Run) else None,
+            "hours_total": row.hours.total if isinstance(row, Run) else None,
+        },
+        "energy": energy_document(row, pue),
+        "pareto": pareto,
+        "notes": list(notes),
+    }
+    return finished(document, explanation)
+
+
+def finished(document: Document, explanation: Sequence[Term] | None) -> Document:
+    """Return a row with its explanation, or without the field when none was asked."""
+    if explanation is None:
+        del document["explanation"]
+    else:
+        document["explanation"] = [
+            {"name": t.name, "value": t.value, "unit": t.unit, "formula": t.formula, "source": t.source}
+            for t in explanation
+        ]
+    return document
+
+
+def offer_fields(offer: Offer, now: datetime) -> Document:
+    """Return who sells it, where, how, and the price that was picked."""
+    quote = offer.quote
+    age = age_hours(quote.retrieved_at, now)
+    return {
+        "provider": quote.provider,
+        "instance_type": quote.instance_type,
+        "region": quote.region,
+        "availability_zone_id": quote.availability_zone_id,
+        "purchase_option": quote.purchase_option.value,
+        "purchase": {
+            "plan_type": quote.plan_type,
+            "payment_option": quote.payment_option,
+            "offering_class": quote.offering_class,
+            "term_years": quote.term_years,
+        },
+        "price": {
+            "usd_per_instance_hour": unit_price(quote.effective_unit_price),
+            "as_of": instant(quote.retrieved_at),
+            "age_hours": age,
+            "stale": age > STALE_AFTER_HOURS[kind_of(quote)],
+            "derived": quote.derived,
+            "confidence": quote.confidence,
+            "sku": quote.sku,
+            "source": quote.source,
+        },
+    }
+
+
+def layout_document(layout: Layout) -> Document:
+    """Return the layout in the order of the contract."""
+    return {name: getattr(layout, name) for name in LAYOUT_FIELDS}
+
+
+def memory_document(memory: MemoryFit) -> Document:
+    """Return GiB per accelerator: required, available, and the lines that add up to the first."""
+    return {
+        "required_gib_per_accelerator": memory.required_gib_per_accelerator,
+        "available_gib_per_accelerator": memory.available_gib_per_accelerator,
+        "lines": [{"name": line.name, "gib": line.gib, "note": line.note} for line in memory.lines],
+    }
+
+
+def performance_document(performance: Performance, copies: int, *, served_per_s: float | None) -> Document:
+    """Return the rates of all instances together, and the same fields at p10 (`low`) and p90 (`high`)."""
+    expected = performance.rates.scaled(copies)
+    return {
+        "basis": performance.basis.value,
+        **_rates(expected, serving=served_per_s is not None),
+        **_latencies(performance, 1.0),
+        "at_requests_per_s": served_per_s,
+        "mfu_fraction": performance.mfu_fraction,
+        "low": _at(
+            performance,
+            expected,
+            performance.low_factor,
+            latency=1 / performance.high_factor,
+            serving=served_per_s is not None,
+        ),
+        "high": _at(
+            performance,
+            expected,
+            performance.high_factor,
+            latency=1 / performance.low_factor,
+            serving=served_per_s is not None,
+        ),
+        "sources": list(performance.sources),
+    }
+
+
+def _at(performance: Performance, expected: Rates, factor: float, *, latency: float, serving: bool) -> Document:
+    mfu = performance.mfu_fraction
+    return {
+        **_rates(expected.scaled(factor), serving=serving),
+        **_latencies(performance, latency),
+        "mfu_fraction": None if mfu is None else min(1.0, mfu * factor),
+    }
+
+
+def _rates(rates: Rates, *, serving: bool) -> Document:
+    requests = rates.requests_per_s
+    if requests is None and serving:  # one inference is one sample
+        requests = rates.samples_per_s
+    return {
+        "requests_per_s": requests,
+        "output_tokens_per_s": rates.output_tokens_per_s,
+        "total_tokens_per_s": rates.total_tokens_per_s,
+        "samples_per_s": rates.samples_per_s,
+    }
+
+
+def _latencies(performance: Performance, factor: float) -> Document:
+    def at(p: Percentiles | None) -> Document:
+        return {"p50": None if p is None else p.p50 * factor, "p99": None if p is None else p.p99 * factor}
+
+    return {"ttft_ms": at(performance.ttft_ms), "tpot_ms": at(performance.tpot_ms), "e2e_ms": at(performance.e2e_ms)}
+
+
+def cost_document(row: Sized, low: Spread, high: Spread) -> Document:
+    """Return the costs; the lines are those of an hour of serving, or of the whole run."""
+    out: Document = dict.fromkeys(COST_FIELDS)
+    cost = row.cost
+    for name in COST_FIELDS:
+        value = getattr(cost, name, None)
+        out[name] = None if value is None else money(value.amount)
+    out["low"] = spread_document(low)
+    out["high"] = spread_document(high)
+    out["lines"] = [line_document(line) for line in cost.lines]
+    return out
+
+
+def spread_document(spread: Spread) -> Document:
+    """Return the costs at one end; null where nothing is uncertain."""
+    return {name: money(getattr(spread, name)) for name in COST_FIELDS}
+
+
+def line_document(line: CostLine) -> Document:
+    """Return one cost line: quantity x unit price = usd."""
+    return {
+        "name": line.name,
+        "quantity": int(line.quantity) if line.quantity == line.quantity.to_integral_value() else float(line.quantity),
+        "unit": line.unit,
+        "unit_price": unit_price(line.unit_price),
+        "usd": money(line.usd.amount),
+        "source": line.source,
+    }
+
+
+def energy_document(row: Sized, pue: float) -> Document:
+    """Return kWh at the meter of the accelerators under load, power usage effectiveness included."""
+    power = row.evaluation.performance.power_w
+    per_million = total = None
+    if power is not None and isinstance(row, Serving):
+        per_million = kwh_per_million_inferences(power_w=power * row.groups, pue=pue, served_per_s=row.served_per_s)
+    elif power is not None and isinstance(row, Run):
+        total = kwh_total(power_w=power, pue=pue, hours=row.hours)
+    return {"kwh_per_million_inferences": per_million, "kwh_total": total, "pue": None if power is None else pue}
+
+
+def unpriced_row(evaluation: Evaluation, *, accelerator: str | None, chips: float | None) -> Document:
+    """Return the fields of a layout that has no price: cost, time and energy are null throughout."""
+    document: Document = dict.fromkeys(ROW_FIELDS)
+    document |= {
+        "purchase": dict.fromkeys(("plan_type", "payment_option", "offering_class", "term_years")),
+        "instance_count": evaluation.instances,
+        "accelerator": accelerator,
+        "accelerators_per_instance": None if chips is None else whole(chips),
+        "layout": layout_document(evaluation.layout),
+        "memory": memory_document(evaluation.memory),
+        "performance": performance_document(evaluation.performance, 1, served_per_s=None),
+        "notes": list(evaluation.notes),
+    }
+    return document
+
+
+def rejection_document(group: RejectionGroup) -> Document:
+    """Return one group of rejections."""
+    return {
+        "provider": group.provider,
+        "instance_type": group.instance_type,
+        "reason": group.reason,
+        "regions": list(group.regions),
+        "purchase_options": list(group.purchase_options),
+        "count": group.count,
+        "detail": group.detail,
+    }
+
+
+def whole(number: float) -> float | int:
+    """Return 8 for 8.0 and 0.125 for 0.125."""
+    return int(number) if float(number).is_integer() else number

@@ -1,0 +1,281 @@
+"""Notes and explanations: how each figure of a row comes about, in terms that a person can redo with a calculator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner.models.counting import kv_bytes_per_token, weight_bytes
+from planner.models.spec import ModelSpec
+from planner.perf.model import Term
+from planner.recommend.model import Run, Serving, Sized
+from planner.recommend.request import EstimateRequest, RecommendRequest
+from planner.recommend.sizing import price_source
+from planner.services.documents import money, unit_price
+from planner.tco.assumptions import Assumptions
+from planner.tco.spot import best_interval_hours, expected_hours
+from planner.tco.training import checkpoint_interval_hours
+from pricing.model import PurchaseOption
+from pricing.money import HOURS_PER_MONTH
+
+GIB = 2**30
+LONGEST_TOLD_HOURS = 1e6  # an expectation beyond a century is told as such
+BYTES_OF = {"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "int4": 0.5, "fp4": 0.5}
+WEIGHT_ORDER = ("fp32", "bf16")
+
+
+def notes_of(row: Sized, assumptions: Assumptions) -> list[str]:
+    """Return what a reader of the row must know: where the price is weak, what may be interrupted, what the layout implies."""
+    notes = list(row.offer.notes)
+    risk = row.offer.interruption
+    if risk is not None:
+        notes.append(f"may be interrupted: {risk.source}")
+        if isinstance(row, Run):
+            notes.append(without_checkpoints(row, assumptions))
+    notes.extend(n for n in row.evaluation.notes if n not in notes)
+    return notes
+
+
+def without_checkpoints(row: Run, assumptions: Assumptions) -> str:
+    """Return what the run would take on spot if it never saved its state."""
+    work = row.hours.compute + row.hours.evaluation
+    bare = expected_hours(
+        work,
+        interval_hours=None,
+        restart_hours=assumptions.restart_minutes / 60,
+        rate_per_hour=row.interruptions_per_hour,
+    )
+    told = f"{bare:,.1f} h" if bare < LONGEST_TOLD_HOURS else "more than a million hours"
+    return (
+        f"expected {row.hours.total:,.1f} h with checkpoints; without any the same run would be expected to take {told}"
+    )
+
+
+def explanation_of(
+    row: Sized, *, request: RecommendRequest | EstimateRequest, spec: ModelSpec, assumptions: Assumptions
+) -> list[Term]:
+    """Return the terms from the model to the money, in the order in which they are computed."""
+    terms = [*model_terms(spec, row.evaluation.layout.precision), *memory_terms(row), *row.evaluation.performance.terms]
+    terms.append(price_term(row))
+    terms.extend(run_terms(row, assumptions) if isinstance(row, Run) else serving_terms(row, request, spec))
+    return terms
+
+
+def model_terms(spec: ModelSpec, precision: str) -> Iterator[Term]:
+    """Yield how the weights get their size: "1B is 4 GB in fp32, 7B is 15 GB in bf16" is parameters x bytes each."""
+    yield Term(
+        name="parameters_total",
+        value=float(spec.parameters_total),
+        unit="parameters",
+        formula="sum over the model's tensors",
+        source=spec.source,
+    )
+    total = spec.parameters_total
+    for name in dict.fromkeys((*WEIGHT_ORDER, precision)):
+        if name not in BYTES_OF:
+            continue
+        size = weight_bytes(spec, name)
+        plain = total * BYTES_OF[name]
+        how = f"{total:,} parameters x {BYTES_OF[name]:g} bytes = {plain / 1e9:.2f} GB = {plain / GIB:.2f} GiB"
+        if abs(size - plain) > plain * 1e-6:
+            how += f"; with what the scheme keeps at 16 bits and its scales {size / 1e9:.2f} GB"
+        if name == "fp32":
+            how += " (so 1e9 parameters are 4 GB = 3.73 GiB)"
+        yield Term(
+            name=f"weights_{name}",
+            value=size / GIB,
+            unit="GiB",
+            formula=how,
+            source="arithmetic; GB is 1e9 bytes, GiB 2^30 bytes",
+        )
+    if spec.generates_tokens and any(a.cache_elements_per_token for a in spec.attention):
+        size = kv_bytes_per_token(spec)
+        parts = " + ".join(
+            f"{a.count} layers x {a.cache_elements_per_token} elements"
+            for a in spec.attention
+            if a.cache_elements_per_token
+        )
+        yield Term(
+            name="kv_bytes_per_token",
+            value=float(size),
+            unit="bytes",
+            formula=f"({parts}) x 2 bytes, keys and values together",
+            source=spec.source,
+        )
+
+
+def memory_terms(row: Sized) -> Iterator[Term]:
+    """Yield the memory lines of one accelerator and what is available."""
+    memory = row.evaluation.memory
+    for line in memory.lines:
+        yield Term(
+            name=f"memory_{line.name}",
+            value=line.gib,
+            unit="GiB per accelerator",
+            formula=line.note,
+            source="memory model",
+        )
+    yield Term(
+        name="memory_available",
+        value=memory.available_gib_per_accelerator,
+        unit="GiB per accelerator",
+        formula="memory that a process sees x 0.9",
+        source=f"accelerator table: {row.offer.instance.accelerator}",
+    )
+
+
+def price_term(row: Sized) -> Term:
+    """Return the quote behind the row."""
+    quote = row.offer.quote
+    return Term(
+        name="usd_per_instance_hour",
+        value=f"{unit_price(quote.effective_unit_price)}",
+        unit="USD/h",
+        formula=quote.notes if quote.derived else "as quoted",
+        source=price_source(row.offer),
+    )
+
+
+def serving_terms(row: Serving, request: RecommendRequest | EstimateRequest, spec: ModelSpec) -> Iterator[Term]:
+    """Yield how many instances, and what a million inferences cost."""
+    cost = row.cost
+    asked = request.requests_per_s if isinstance(request, RecommendRequest) else None
+    per_group = row.capacity_per_s / row.groups
+    if asked is None:
+        how, formula = (
+            "no load was given: one instance",
+            f"{per_group:.6g} requests/s x {row.groups} x utilisation {request.utilisation:g}",
+        )
+    else:
+        how = f"ceil({asked:g} requests/s / ({per_group:.6g} requests/s x utilisation {request.utilisation:g}))"
+        formula = "the load that was asked for"
+    yield Term(name="instance_count", value=float(row.instance_count), unit="instances", formula=how, source="sizing")
+    yield Term(
+        name="served_requests_per_s", value=row.served_per_s, unit="requests/s", formula=formula, source="sizing"
+    )
+    bill = money(cost.usd_per_hour.amount)
+    yield Term(
+        name="usd_per_hour",
+        value=f"{bill}",
+        unit="USD/h",
+        formula=f"{row.instance_count} instances x {unit_price(row.offer.price.amount)} USD/h",
+        source="cost lines",
+    )
+    yield Term(
+        name="usd_per_month",
+        value=f"{money(cost.usd_per_month.amount)}",
+        unit="USD",
+        formula=f"{bill} USD/h x {HOURS_PER_MONTH} h",
+        source="cost lines",
+    )
+    if cost.usd_per_million_inferences is None:
+        return
+    million = money(cost.usd_per_million_inferences.amount)
+    yield Term(
+        name="usd_per_million_inferences",
+        value=f"{million}",
+        unit="USD",
+        formula=f"{bill} USD/h / (3600 s/h x {row.served_per_s:.6g} requests/s) x 1,000,000",
+        source="cost lines and performance",
+    )
+    if cost.usd_per_million_total_tokens is None or not spec.generates_tokens:
+        return
+    isl, osl = request.input_tokens, request.output_tokens
+    yield Term(
+        name="usd_per_million_total_tokens",
+        value=f"{money(cost.usd_per_million_total_tokens.amount)}",
+        unit="USD",
+        formula=f"{million} USD / ({isl} input + {osl} output tokens of one inference)",
+        source="cost lines and performance",
+    )
+    share = row.evaluation.performance.prefill_time_fraction
+    if share is None or cost.usd_per_million_input_tokens is None or cost.usd_per_million_output_tokens is None:
+        return
+    for name, usd, part, tokens in (
+        ("usd_per_million_input_tokens", cost.usd_per_million_input_tokens, share, isl),
+        ("usd_per_million_output_tokens", cost.usd_per_million_output_tokens, 1 - share, osl),
+    ):
+        phase = "prefill" if tokens is isl and name.endswith("input_tokens") else "decode"
+        yield Term(
+            name=name,
+            value=f"{money(usd.amount)}",
+            unit="USD",
+            formula=f"{million} USD x {part:.6g} of the time ({phase}) / {tokens} tokens",
+            source="cost lines and performance",
+        )
+
+
+def run_terms(row: Run, assumptions: Assumptions) -> Iterator[Term]:
+    """Yield the hours of a run by cause, and what they cost."""
+    hours = row.hours
+    rates = row.evaluation.performance.rates
+    rate = (
+        f"{rates.total_tokens_per_s:.6g} tokens/s"
+        if rates.total_tokens_per_s is not None
+        else f"{rates.samples_per_s or 0:.6g} samples/s"
+    )
+    yield Term(
+        name="hours_compute",
+        value=hours.compute,
+        unit="h",
+        formula=f"work of an epoch x {row.epochs:g} epochs / {rate} / 3600",
+        source="performance",
+    )
+    yield Term(
+        name="hours_start_up",
+        value=hours.startup,
+        unit="h",
+        formula=f"{assumptions.startup_minutes:g} min",
+        source="assumption",
+    )
+    writers = row.instance_count if (row.evaluation.layout.sharding or "").startswith("zero") else 1
+    write = row.checkpoint_gb / writers / assumptions.checkpoint_write_gb_per_s / 3600
+    interval = checkpoint_interval_hours(assumptions, write)
+    yield Term(
+        name="hours_checkpoints",
+        value=hours.checkpoints,
+        unit="h",
+        formula=f"one each {interval:.6g} h of work and one at the end; {row.checkpoint_gb:.6g} GB / {writers} writers / {assumptions.checkpoint_write_gb_per_s:g} GB/s",
+        source="assumptions; checkpoint = trained parameters x (fp32 weight + optimizer states)",
+    )
+    if hours.evaluation:
+        yield Term(
+            name="hours_evaluation",
+            value=hours.evaluation,
+            unit="h",
+            formula=f"{assumptions.evaluation_fraction:g} x hours_compute",
+            source="assumption",
+        )
+    if row.offer.quote.purchase_option is PurchaseOption.SPOT:
+        best = best_interval_hours(write_hours=write, rate_per_hour=row.interruptions_per_hour)
+        risk = row.offer.interruption
+        yield Term(
+            name="interruptions_per_hour",
+            value=row.interruptions_per_hour,
+            unit="1/h",
+            formula=f"-ln(1 - {risk.fraction if risk else 0:g}) / {HOURS_PER_MONTH} h x {row.instance_count} instances",
+            source=risk.source if risk else "",
+        )
+        yield Term(
+            name="hours_lost",
+            value=hours.lost,
+            unit="h",
+            formula="e^(r R) (e^(r (tau + delta)) - 1) / r x W / tau - undisturbed hours"
+            + ("" if best is None else f"; Daly's best tau would be {best:.3g} h"),
+            source="Daly 2006, Future Generation Computer Systems 22, 303-312",
+        )
+    yield Term(name="hours_total", value=hours.total, unit="h", formula="sum of the hours above", source="cost lines")
+    total = money(row.cost.usd_total.amount)
+    yield Term(
+        name="usd_total",
+        value=f"{total}",
+        unit="USD",
+        formula=f"sum of the cost lines: {hours.total:.6g} h x {row.instance_count} instances x {unit_price(row.offer.price.amount)} USD/h",
+        source="cost lines",
+    )
+    yield Term(
+        name="usd_per_epoch",
+        value=f"{money(row.cost.usd_per_epoch.amount)}",
+        unit="USD",
+        formula=f"{total} USD / {row.epochs:g} epochs",
+        source="cost lines",
+    )

@@ -1,0 +1,132 @@
+"""Facts turned into what the pure middle works on: offers from quotes, hardware from types, outcomes from `perf`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from planner.perf.hardware import UnknownChipFigure, hardware_of
+from planner.perf.model import Hardware, Infeasible, RejectionReason
+from planner.recommend.model import InterruptionRisk, Offer, Rejection
+from planner.recommend.offers import Terms, offer_or_rejection
+from planner.tco.assumptions import Assumptions
+from pricing.catalog import Catalog
+from pricing.model import InstanceType, PurchaseOption, Quote
+
+OPEN_BAND_HIGH_FRACTION = 1.0  # how a table writes a band without an upper edge (">20%")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HardwareSet:
+    """Distinct hardware, and for each (provider, type) its place in it, or why it has none."""
+
+    distinct: tuple[Hardware, ...]
+    place: dict[tuple[str, str], int]
+    unknown: dict[tuple[str, str], Infeasible]
+
+
+def offers_of(
+    types: Sequence[InstanceType],
+    quotes: Sequence[Quote],
+    *,
+    regions_of: dict[str, tuple[str, ...]],
+    options: Sequence[str],
+    terms: Terms,
+    catalog: Catalog,
+    assumptions: Assumptions,
+) -> tuple[list[Offer], list[Rejection]]:
+    """Return the offer, or the reason for none, of every type x region x purchase option."""
+    by_place: dict[tuple[str, str, str], list[Quote]] = {}
+    for quote in quotes:
+        by_place.setdefault((quote.provider, quote.instance_type, quote.region), []).append(quote)
+    anywhere = _priced_anywhere(types, by_place, regions_of, catalog)
+    offers: list[Offer] = []
+    rejections: list[Rejection] = []
+    for instance in types:
+        for region in regions_of.get(instance.provider, ()):
+            here = by_place.get((instance.provider, instance.instance_type, region), [])
+            for option in dict.fromkeys(options):
+                found = offer_or_rejection(
+                    instance,
+                    region,
+                    PurchaseOption(option),
+                    here,
+                    terms=terms,
+                    priced_elsewhere=(instance.provider, instance.instance_type) in anywhere,
+                )
+                if isinstance(found, Rejection):
+                    rejections.append(found)
+                elif found.quote.purchase_option is PurchaseOption.SPOT:
+                    offers.append(dataclasses.replace(found, interruption=risk_of(found.quote, catalog, assumptions)))
+                else:
+                    offers.append(found)
+    return offers, rejections
+
+
+def _priced_anywhere(
+    types: Sequence[InstanceType],
+    by_place: dict[tuple[str, str, str], list[Quote]],
+    regions_of: dict[str, tuple[str, ...]],
+    catalog: Catalog,
+) -> set[tuple[str, str]]:
+    """Return the (provider, type) that have a quote in some region; asks the catalog only about those that lack one here."""
+    lacking = {
+        t.instance_type
+        for t in types
+        if any((t.provider, t.instance_type, region) not in by_place for region in regions_of.get(t.provider, ()))
+    }
+    known = {(provider, name) for provider, name, _ in by_place}
+    unsure = lacking - {name for _, name in known}
+    return known | {
+        (q.provider, q.instance_type) for q in (catalog.quotes(instance_types=sorted(unsure)) if unsure else ())
+    }
+
+
+def risk_of(quote: Quote, catalog: Catalog, assumptions: Assumptions) -> InterruptionRisk:
+    """Return the interruption share of a type in a region: its band, the middle expected; an assumption where no source has one."""
+    band = catalog.interruption(quote.instance_type, quote.region)
+    if band is None or band.provider != quote.provider:
+        share = assumptions.spot_interruption_fraction_per_month
+        return InterruptionRisk(
+            low_fraction=share / 2,
+            fraction=share,
+            high_fraction=min(0.99, share * 2),
+            source=f"assumed {share:.0%} of instances a month: no source gives a band here",
+        )
+    high = band.monthly_high_fraction
+    if high >= OPEN_BAND_HIGH_FRACTION:
+        high = max(band.monthly_low_fraction, assumptions.spot_open_band_high_fraction)
+    return InterruptionRisk(
+        low_fraction=band.monthly_low_fraction,
+        fraction=(band.monthly_low_fraction + high) / 2,
+        high_fraction=high,
+        source=f"interruption band {band.band} of instances a month, {band.retrieved_on.isoformat()}: {band.source}",
+    )
+
+
+def hardware_set(types: Sequence[InstanceType], catalog: Catalog) -> HardwareSet:
+    """Return each distinct hardware once, so that `perf` is asked once about equal machines."""
+    by_content: dict[str, int] = {}
+    distinct: list[Hardware] = []
+    place: dict[tuple[str, str], int] = {}
+    unknown: dict[tuple[str, str], Infeasible] = {}
+    for instance in types:
+        key = (instance.provider, instance.instance_type)
+        chip = None if instance.accelerator is None else catalog.accelerators.get(instance.accelerator)
+        if chip is None:
+            unknown[key] = Infeasible(
+                reason=RejectionReason.ENGINE_UNSUPPORTED, detail="which chip does the work is not known"
+            )
+            continue
+        try:
+            hardware = hardware_of(instance, chip)
+        except UnknownChipFigure as e:
+            unknown[key] = Infeasible(reason=RejectionReason.LAYOUT_IMPOSSIBLE, detail=str(e))
+            continue
+        content = repr(hardware)
+        if content not in by_content:
+            by_content[content] = len(distinct)
+            distinct.append(hardware)
+        place[key] = by_content[content]
+    return HardwareSet(distinct=tuple(distinct), place=place, unknown=unknown)

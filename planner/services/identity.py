@@ -1,0 +1,40 @@
+"""What makes an answer the same answer: request, prices, evidence, model and version; never the clock."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import planner
+from planner.models.spec import ModelSpec
+
+ID_HEX_DIGITS = 32
+
+
+@cache
+def evidence_id() -> str:
+    """Return 16 hex digits of the SHA-256 over the shipped measurement and efficiency tables."""
+    digest = hashlib.sha256()
+    tables = files("planner.perf") / "tables"
+    for table in sorted(tables.iterdir(), key=lambda t: t.name):
+        if table.name.endswith(".csv"):
+            digest.update(table.name.encode())
+            digest.update(table.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def answer_id(kind: str, request: Mapping[str, Any], *, snapshot_id: str, spec: ModelSpec) -> str:
+    """Return the hash that names an answer: equal request, snapshot, evidence, model and planner version, equal id."""
+    named = {
+        "kind": kind,
+        "request": request,
+        "snapshot_id": snapshot_id,
+        "evidence_id": evidence_id(),
+        "model": hashlib.sha256(repr(spec).encode()).hexdigest(),
+        "planner_version": planner.__version__,
+    }
+    return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()[:ID_HEX_DIGITS]

@@ -1,0 +1,294 @@
+"""`recommend`: from a request, a catalog and a model to the ranked, priced answer of the contract.
+
+One straight line: names → offers → hardware → layouts and rates (`perf`) → sizing and bills (`tco`) → ranking → document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import planner
+from planner.models.spec import ModelKind, ModelSpec
+from planner.perf.model import InferenceWork, LatencyLimits, Outcome, TrainingWork
+from planner.ports import Document
+from planner.recommend.candidates import select
+from planner.recommend.errors import BadRequest
+from planner.recommend.model import Offer, Rejection, Run, Serving, Sized, Spread
+from planner.recommend.offers import Terms
+from planner.recommend.ranking import identity, pareto_front, ranked
+from planner.recommend.rejections import grouped
+from planner.recommend.request import EstimateRequest, RecommendRequest
+from planner.recommend.sizing import (
+    Load,
+    TrainingLoad,
+    checkpoint_gb,
+    reject,
+    run_or_rejection,
+    run_spread,
+    serving_or_rejection,
+    serving_spread,
+)
+from planner.recommend.stages import with_stage
+from planner.services.documents import model_document, prices_document, rejection_document, row_document
+from planner.services.explain import explanation_of, notes_of
+from planner.services.facts import HardwareSet, hardware_set, offers_of
+from planner.services.identity import answer_id, evidence_id
+from planner.services.scope import scope_of
+from planner.tco.assumptions import AssumptionError, Assumptions
+from pricing.catalog import Catalog
+
+
+def recommend(request: RecommendRequest, *, catalog: Catalog, spec: ModelSpec, now: datetime) -> Document:
+    """Return the answer document; "nothing fits" is an answer with no recommendations and every rejection.
+
+    Raises `BadRequest` for what cannot be asked. Only ages and what follows from them (`stale`) depend on `now`.
+    """
+    request, presets = with_stage(request)
+    assumptions = assumptions_of(request.assume)
+    check_applies(request, spec)
+    scope = scope_of(request, catalog)
+    providers = set(scope.regions_of)
+    types = [t for t in catalog.instance_types() if t.provider in providers]
+    kept, rejections = select(
+        types, scope.filters, options=tuple(dict.fromkeys(request.purchase)), regions_of=scope.regions_of
+    )
+    offers, unpriced = offers_of(
+        kept,
+        scope.quotes,
+        regions_of=scope.regions_of,
+        options=request.purchase,
+        terms=Terms(
+            plan_type=request.plan_type, payment_option=request.payment_option, offering_class=request.offering_class
+        ),
+        catalog=catalog,
+        assumptions=assumptions,
+    )
+    rejections += unpriced
+    buyable = {(o.instance.provider, o.instance.instance_type): o.instance for o in offers}
+    machines = hardware_set(list(buyable.values()), catalog)
+    if request.mode == "training":
+        rows, failed = training_rows(request, spec, offers, machines, assumptions)
+    else:
+        rows, failed = serving_rows(request, spec, offers, machines)
+    rejections += failed
+    order = ranked(rows, request.sort)
+    front = pareto_front(rows)
+    echoed = request.to_document()
+    return {
+        "id": answer_id("recommend", echoed, snapshot_id=catalog.meta.snapshot_id, spec=spec),
+        "request": echoed,
+        "stage_presets": {name: list(v) if isinstance(v, tuple) else v for name, v in presets.items()},
+        "model": model_document(spec, request.model),
+        "assumptions": assumptions.listed(request.mode),
+        "planner_version": planner.__version__,
+        "evidence_id": evidence_id(),
+        "prices": prices_document(catalog.meta, [o.quote for o in offers], now),
+        "counts": {"candidates": len(rows) + len(rejections), "feasible": len(rows), "rejected": len(rejections)},
+        "recommendations": [
+            document_of(
+                row, rank, request=request, spec=spec, assumptions=assumptions, now=now, on_front=identity(row) in front
+            )
+            for rank, row in enumerate(order[: request.top], start=1)
+        ],
+        "rejections": [rejection_document(g) for g in grouped(rejections)],
+    }
+
+
+def document_of(
+    row: Sized,
+    rank: int | None,
+    *,
+    request: RecommendRequest | EstimateRequest,
+    spec: ModelSpec,
+    assumptions: Assumptions,
+    now: datetime,
+    on_front: bool | None,
+) -> Document:
+    """Return the document of one sized row, with its cost interval, notes and (if asked) explanation."""
+    low: Spread
+    high: Spread
+    if isinstance(row, Run):
+        low, high = run_spread(row, training_load(request, spec), assumptions)
+    else:
+        low, high = serving_spread(row, load_of(request, spec))
+    return row_document(
+        row,
+        rank=rank,
+        low=low,
+        high=high,
+        pue=assumptions.pue,
+        now=now,
+        pareto=on_front,
+        notes=notes_of(row, assumptions),
+        explanation=explanation_of(row, request=request, spec=spec, assumptions=assumptions)
+        if request.explain
+        else None,
+    )
+
+
+def serving_rows(
+    request: RecommendRequest, spec: ModelSpec, offers: Sequence[Offer], machines: HardwareSet
+) -> tuple[list[Sized], list[Rejection]]:
+    """Return the priced ways to serve, and why the other offers cannot."""
+    from planner.perf.inference import evaluate_inference  # noqa: PLC0415 - loads NumPy only when something is evaluated
+
+    outcomes = evaluate_inference(spec, machines.distinct, inference_work(request))
+    load = load_of(request, spec)
+    rows: list[Sized] = []
+    failed: list[Rejection] = []
+    for offer in offers:
+        key = (offer.instance.provider, offer.instance.instance_type)
+        outcome: Outcome = machines.unknown[key] if key in machines.unknown else outcomes[machines.place[key]]
+        sized = serving_or_rejection(offer, outcome, load, budget_usd=request.budget_usd)
+        if isinstance(sized, Serving):
+            rows.append(sized)
+        else:
+            failed.append(sized)
+    return rows, failed
+
+
+def training_rows(
+    request: RecommendRequest,
+    spec: ModelSpec,
+    offers: Sequence[Offer],
+    machines: HardwareSet,
+    assumptions: Assumptions,
+) -> tuple[list[Sized], list[Rejection]]:
+    """Return the cheapest run of every offer that meets deadline and budget, and why the others cannot."""
+    from planner.perf.training import evaluate_training  # noqa: PLC0415 - loads NumPy only when something is evaluated
+
+    counts = instance_counts(request.max_instances)
+    outcomes = evaluate_training(spec, machines.distinct, training_work(request), counts)
+    load = training_load(request, spec)
+    rows: list[Sized] = []
+    failed: list[Rejection] = []
+    for offer in offers:
+        key = (offer.instance.provider, offer.instance.instance_type)
+        if key in machines.unknown:
+            why = machines.unknown[key]
+            failed.append(reject(offer, why.reason, why.detail))
+            continue
+        sized = run_or_rejection(offer, outcomes[machines.place[key]], load, assumptions)
+        if isinstance(sized, Run):
+            rows.append(sized)
+        else:
+            failed.append(sized)
+    return rows, failed
+
+
+def instance_counts(most: int) -> tuple[int, ...]:
+    """Return the numbers of instances to try: 1, 2, 4 … and the most that is allowed."""
+    counts = []
+    n = 1
+    while n < most:
+        counts.append(n)
+        n *= 2
+    return (*counts, most)
+
+
+def assumptions_of(overrides: Sequence[str]) -> Assumptions:
+    """Return the assumptions with the request's changes; an impossible one is a `BadRequest`."""
+    try:
+        return Assumptions.with_overrides(overrides)
+    except AssumptionError as e:
+        raise BadRequest(field="assume", value=e.text, why=e.why) from e
+
+
+def check_applies(request: RecommendRequest, spec: ModelSpec) -> None:
+    """Raise `BadRequest` for limits that the mode has no figure for, and for a data set that the model does not count in."""
+    limits: dict[str, Any]
+    if request.mode == "training":
+        limits = {
+            name: getattr(request, name) for name in ("max_ttft_ms", "max_tpot_ms", "max_e2e_ms", "requests_per_s")
+        }
+        check_dataset(request.dataset_tokens, spec)
+    else:
+        limits = {"deadline_hours": request.deadline_hours}
+        if not spec.generates_tokens:
+            limits |= {"max_ttft_ms": request.max_ttft_ms, "max_tpot_ms": request.max_tpot_ms}
+    for name, value in limits.items():
+        if value is not None:
+            other = "inference" if request.mode == "training" else "training"
+            applies = (
+                f"applies to {other} alone"
+                if spec.generates_tokens or name == "deadline_hours" or request.mode == "training"
+                else f"applies to models that generate tokens; {spec.name} has whole-sample latency: use max_e2e_ms"
+            )
+            raise BadRequest(field=name, value=value, why=applies)
+
+
+def check_dataset(dataset_tokens: float | None, spec: ModelSpec) -> None:
+    """Raise `BadRequest` when tokens are given for a model that trains on images, clips or the like."""
+    if dataset_tokens is not None and not (spec.generates_tokens or spec.kind is ModelKind.ENCODER):
+        raise BadRequest(
+            field="dataset_tokens",
+            value=dataset_tokens,
+            why=f"does not apply: {spec.name} trains on samples",
+            expected="give dataset_size",
+        )
+
+
+def inference_work(request: RecommendRequest | EstimateRequest) -> InferenceWork:
+    """Return what `perf` is asked to serve."""
+    limits = LatencyLimits()
+    allowed: tuple[str, ...] = ()
+    if isinstance(request, RecommendRequest):
+        limits = LatencyLimits(
+            ttft_ms=request.max_ttft_ms,
+            tpot_ms=request.max_tpot_ms,
+            e2e_ms=request.max_e2e_ms,
+            percentile=request.percentile,
+        )
+        allowed = request.allow_precision
+    return InferenceWork(
+        input_tokens=request.input_tokens,
+        output_tokens=request.output_tokens,
+        precision=request.precision,
+        allowed_precisions=allowed,
+        kv_precision=request.kv_precision,
+        engine=request.engine,
+        limits=limits,
+        tensor_parallel=request.tensor_parallel,
+        max_concurrency=request.max_concurrency,
+    )
+
+
+def training_work(request: RecommendRequest | EstimateRequest) -> TrainingWork:
+    """Return what `perf` is asked to train."""
+    return TrainingWork(
+        method=request.method,
+        precision=request.precision,
+        sequence_length=request.sequence_length,
+        global_batch=request.global_batch,
+        optimizer=request.optimizer,
+        lora_rank=request.lora_rank,
+        max_instances=request.max_instances if isinstance(request, RecommendRequest) else request.instances,
+    )
+
+
+def load_of(request: RecommendRequest | EstimateRequest, spec: ModelSpec) -> Load:
+    """Return the load to serve; tokens only for models that are priced by them."""
+    tokens = spec.generates_tokens
+    return Load(
+        requests_per_s=request.requests_per_s if isinstance(request, RecommendRequest) else None,
+        utilisation=request.utilisation,
+        input_tokens=request.input_tokens if tokens else None,
+        output_tokens=request.output_tokens if tokens else None,
+    )
+
+
+def training_load(request: RecommendRequest | EstimateRequest, spec: ModelSpec) -> TrainingLoad:
+    """Return the work of the run, its checkpoint size, and its limits."""
+    limits = (request.deadline_hours, request.budget_usd) if isinstance(request, RecommendRequest) else (None, None)
+    return TrainingLoad(
+        tokens_per_epoch=request.dataset_tokens,
+        samples_per_epoch=request.dataset_size,
+        epochs=request.epochs,
+        checkpoint_gb=checkpoint_gb(
+            spec, method=request.method, optimizer=request.optimizer, lora_rank=request.lora_rank
+        ),
+        deadline_hours=limits[0],
+        budget_usd=limits[1],
+    )
