@@ -300,7 +300,8 @@ def _sources(
     for kind, things in groups:
         for thing in things:
             if thing.retrieved_on is not None:
-                found[kind, thing.source].append(thing.retrieved_on)
+                for source in thing.source.split("; "):  # a chip or a type can rest on several
+                    found[kind, source].append(thing.retrieved_on)
     for (kind, source), days in sorted(found.items()):
         as_of = datetime.combine(min(days), time(), tzinfo=UTC)
         yield SourceAge(source=source, kind=kind, as_of=as_of, quotes=counts[kind, source])
