@@ -1,13 +1,14 @@
 """Throughput and latency of models that are priced per sample: vision, encoders, speech, diffusion.
 
-One batch of b samples on one device takes
+One batch of b samples on one device takes, compiled (TensorRT, Neuron, XLA),
 
-    t(b) = t_launch + max(F b / (peak x e_c), W / (BW x e_m)) + A b / (BW x e_m)
+    t(b) = n_b t_l + max(F b / (peak e), (W + 2 A b) / (BW e_m))
 
-F = FLOPs of a sample, W = weight bytes read once per batch, A = activation bytes that every layer writes and the next one reads,
-e_c and e_m = fractions of peak reached (`tables/efficiencies_samples.csv`). One replica per device. Under full load a request
-waits for the batch in work, uniformly between 0 and t, and is then served with the next: latency t x (1 + p) at percentile p.
-Reference for the roofline: Williams, Waterman, Patterson 2009.
+and launched operator by operator (PyTorch) max(n_b t_l, …) of the same, because the host runs ahead of the device. F = FLOPs of a
+sample, W = weight bytes read once per batch and step, A = activation bytes that a layer writes and the next reads, n_b = blocks x
+steps, t_l = launch time of a block, e and e_m = fractions of the peaks (`tables/efficiencies_samples.csv`). One replica per
+device. Under full load a request waits for the batch in work, uniformly between 0 and t, and is served with the next: latency
+t (1 + p) at percentile p. Reference for the roofline: Williams, Waterman, Patterson 2009.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from planner.models.spec import ModelKind, ModelSpec, SampleWork, TensorClass
+from planner.models.spec import ModelKind, ModelSpec, SampleWork
 from planner.perf.fractions import SAMPLES, Efficiency, efficiency_of, parameter
+from planner.perf.llm_report import IDLE_POWER_SHARE, PREFILL_POWER_SHARE
 from planner.perf.memory import ENGINE_SHARE, GIB
 from planner.perf.model import (
     Basis,
@@ -39,6 +41,7 @@ from planner.perf.model import (
 )
 from planner.perf.precision import Format, bits_of
 from planner.perf.samples_support import sample_engine, sample_format
+from pricing.model import AcceleratorKind
 
 Array = npt.NDArray[np.float64]
 
@@ -47,9 +50,9 @@ LIVE_ACTIVATION_SHARE = 0.15
 """Share of all activations of a sample that live at once: a layer's input and output, and what skips around it."""
 RESERVE_GIB = 0.75
 """Driver context, library kernels and workspaces of one process."""
+EAGER = "pytorch"
 ENOUGH = 0.98
 """A smaller batch within 2 % of the best rate is preferred: same throughput, less latency."""
-POWER_IDLE_SHARE, POWER_BUSY_SHARE = 0.25, 0.65
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +133,7 @@ def prepare(
         engine=engine,
         format=form,
         peak_flops=hardware.peak_tflops[form.compute] * 1e12,
-        efficiency=efficiency_of(SAMPLES, workload_of(spec), hardware, form.compute),
+        efficiency=efficiency_of(SAMPLES, workload_of(spec, engine), hardware, form.compute),
         weight_bytes=weights,
         activation_bytes=sample.activation_elements * activation_width(form),
     )
@@ -141,17 +144,21 @@ def activation_width(form: Format) -> float:
     return {"fp32": 4.0, "tf32": 4.0, "int8": 1.0, "fp8": 1.0}.get(form.compute, 2.0)
 
 
-def workload_of(spec: ModelSpec) -> str:
-    """Return the class of work that the efficiency table knows."""
+def workload_of(spec: ModelSpec, engine: str) -> str:
+    """Return the class of work that the efficiency table knows; PyTorch has rows of its own."""
+    suffix = "_eager" if engine == EAGER else ""
     if spec.kind is ModelKind.DIFFUSION:
-        return "diffusion"
-    if any(g.tensor_class is TensorClass.CONVOLUTION for g in spec.tensors) and not spec.attention:
-        return "convolution"
-    return "transformer"
+        return "diffusion" + suffix
+    if spec.kind is ModelKind.SPEECH:
+        return "speech" + suffix
+    return ("transformer" if spec.attention else "convolution") + suffix
 
 
 def batch_seconds(spec: ModelSpec, sample: SampleWork, items: Sequence[PreparedSample]) -> Array:
-    """Return seconds per batch, one row per hardware, one column per batch size."""
+    """Return seconds per batch, one row per hardware, one column per batch size.
+
+    Neuron compilers keep activations in on-chip memory (24 MiB a core), so only weights cross the memory bus there.
+    """
 
     def column(values: list[float]) -> Array:
         return np.array(values, dtype=np.float64)[:, None]
@@ -160,10 +167,16 @@ def batch_seconds(spec: ModelSpec, sample: SampleWork, items: Sequence[PreparedS
     share = parameter(SAMPLES, "bandwidth_share")
     bandwidth = column([(i.hardware.memory_bandwidth_gb_s or np.inf) * 1e9 * share for i in items])
     compute = sample.flops * batch / column([i.peak_flops * i.efficiency.value for i in items])
-    weights = sample.steps * column([i.weight_bytes for i in items]) / bandwidth
-    activations = 2 * batch * column([i.activation_bytes for i in items]) / bandwidth
-    launch = parameter(SAMPLES, "launch_s_per_block") * max(1, spec.layers) * sample.steps
-    return launch + np.maximum(compute, weights) + activations
+    weights = sample.steps * column([i.weight_bytes for i in items])
+    on_chip = [i.hardware.kind is AcceleratorKind.NEURON for i in items]
+    activations = (
+        2 * batch * column([0.0 if kept else i.activation_bytes for kept, i in zip(on_chip, items, strict=True)])
+    )
+    device_s = np.maximum(compute, (weights + activations) / bandwidth)
+    eager = column([float(i.engine == EAGER) for i in items]) > 0
+    blocks = max(1, spec.layers) * sample.steps
+    launch_s = blocks * np.where(eager, parameter(SAMPLES, "eager_launch_s"), parameter(SAMPLES, "compiled_launch_s"))
+    return np.where(eager, np.maximum(launch_s, device_s), launch_s + device_s)
 
 
 def required_bytes(sample: SampleWork, items: Sequence[PreparedSample]) -> Array:
@@ -213,7 +226,9 @@ def evaluation(spec: ModelSpec, sample: SampleWork, item: PreparedSample, *, bat
             high_factor=e.p90,
             e2e_ms=Percentiles(p50=p50, p99=p99),
             mfu_fraction=rate * sample.flops / (item.peak_flops * hw.devices),
-            power_w=None if hw.tdp_w is None else hw.tdp_w * hw.devices * (POWER_IDLE_SHARE + POWER_BUSY_SHARE * busy),
+            power_w=None
+            if hw.tdp_w is None
+            else hw.tdp_w * hw.devices * (PREFILL_POWER_SHARE * busy + IDLE_POWER_SHARE * (1 - busy)),
             sources=(e.source,),
             terms=(
                 Term(name="flops_per_sample", value=sample.flops, unit="FLOP", formula=sample.description),
@@ -246,7 +261,7 @@ def evaluation(spec: ModelSpec, sample: SampleWork, item: PreparedSample, *, bat
                     name="batch_time",
                     value=time_s * 1e3,
                     unit="ms",
-                    formula="launch + max(compute, weights) + activations",
+                    formula="launch and max(compute, memory)",
                 ),
             ),
         ),

@@ -6,11 +6,13 @@ References: `training_work` (FLOPs), `training_memory`, `training_network`, `tra
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from planner.models.spec import ModelKind, ModelSpec
 from planner.perf.fractions import TRAINING, efficiency_of
+from planner.perf.llm_report import IDLE_POWER_SHARE, PREFILL_POWER_SHARE
 from planner.perf.model import (
     Basis,
     Evaluation,
@@ -38,8 +40,6 @@ from planner.perf.training_surface import (
 )
 from planner.perf.training_work import SampleFlops, counted_in_tokens, sample_flops
 
-POWER_IDLE_SHARE, POWER_BUSY_SHARE = 0.25, 0.65
-"""Share of the rated power that an accelerator draws waiting, and what computing adds: 0.9 of it when always busy."""
 LAYOUT_SHAPE = (len(SHARDING), len(CHECKPOINTING), len(MICRO_BATCHES))
 
 
@@ -51,6 +51,8 @@ def evaluate_training(
     Rates are samples/s (sequences, images) and tokens/s of all instances together. Between layouts within half a percent of
     each other the simplest wins.
     """
+    if spec.kind is ModelKind.ENCODER and spec.max_context is not None:
+        work = replace(work, sequence_length=min(work.sequence_length, spec.max_context))  # learned positions end there
     outcomes: list[list[Outcome]] = [[] for _ in hardware]
     by_width: dict[bool, list[Prepared]] = {}
     for index, device in enumerate(hardware):
@@ -103,11 +105,11 @@ def prepare(spec: ModelSpec, hardware: Hardware, work: TrainingWork, index: int)
 
 
 def workload_of(spec: ModelSpec) -> str:
-    """Return the class of work that the efficiency table knows."""
-    if spec.kind is ModelKind.ENCODER:
-        return "encoder"
-    if not counted_in_tokens(spec):
-        return "vision"
+    """Return the class of work that the efficiency table knows: lm, lm_moe, encoder, convolution or diffusion."""
+    if spec.kind is ModelKind.DIFFUSION:
+        return "diffusion"
+    if not spec.generates_tokens:
+        return "encoder" if spec.attention else "convolution"
     return "lm_moe" if spec.experts else "lm"
 
 
@@ -141,6 +143,10 @@ def evaluation(
         busy *= samples_per_s * step_s / (MICRO_BATCHES[m] * ranks * accumulation)
     if surface.exposed_s[where] > 0.3 * step_s:
         notes.append(f"communication takes {surface.exposed_s[where] / step_s:.0%} of a step that nothing hides")
+    if counted_in_tokens(spec):
+        notes.append(f"one sample = one sequence of {work.sequence_length} tokens")
+    elif spec.sample is not None:
+        notes.append(f"one sample = {spec.sample.description}")
     if work.global_batch is None and step_samples(spec, work) is not None:
         notes.append(f"global batch of {MICRO_BATCHES[m] * ranks * accumulation} sequences chosen")
     tokens_per_s = samples_per_s * flops.tokens if counted_in_tokens(spec) else None
@@ -175,7 +181,9 @@ def evaluation(
             low_factor=e.p10,
             high_factor=e.p90,
             mfu_fraction=mfu,
-            power_w=None if hw.tdp_w is None else hw.tdp_w * ranks * (POWER_IDLE_SHARE + POWER_BUSY_SHARE * busy),
+            power_w=None
+            if hw.tdp_w is None
+            else hw.tdp_w * ranks * (PREFILL_POWER_SHARE * busy + IDLE_POWER_SHARE * (1 - busy)),
             sources=(e.source,),
             terms=(
                 Term(name="flops_per_sample", value=flops.model_flops, unit="FLOP", formula="forward + backward"),

@@ -143,11 +143,12 @@ def compute_surface(
         tokens = micro * flops.tokens
         ramp = tokens / (tokens + parameter(TRAINING, "half_rate_tokens"))
         micro_s = micro * executed / (rate * ramp)
+    elif items[0].efficiency.workload == "convolution":
+        # Both at full speed, one after the other, over one efficiency: convolutions wait for memory as much as for arithmetic.
+        traffic = TRAINING_PASSES * kept.none * (1 + recompute / 3)
+        micro_s = micro * (executed / rate + traffic / (bandwidth * column([i.efficiency.value for i in items])))
     else:
-        activation_traffic = TRAINING_PASSES * kept.none * (1 + recompute / 3)
-        micro_s = micro * (
-            executed / rate + activation_traffic / (bandwidth * parameter(TRAINING, "vision_bandwidth_share"))
-        )
+        micro_s = micro * executed / rate
     launch_s = LAUNCH_S_PER_BLOCK * max(1, spec.layers) * (1 + recompute / 3)
     compute_s = accumulation * np.maximum(micro_s, launch_s)
 

@@ -45,9 +45,13 @@ def active_expert_share(spec: ModelSpec) -> float:
 
 
 def active_matmul_parameters(spec: ModelSpec) -> float:
-    """Return the parameters that multiply one token: embedding lookups do not, routed experts by the share in use."""
+    """Return the parameters that multiply one token: no lookups or vision towers; routed experts by the share in use."""
     share = active_expert_share(spec)
-    return sum(g.matmul_parameters * (share if g.tensor_class is TensorClass.EXPERT else 1.0) for g in spec.tensors)
+    return sum(
+        g.matmul_parameters * (share if g.tensor_class is TensorClass.EXPERT else 1.0)
+        for g in spec.tensors
+        if g.tower != "vision"
+    )
 
 
 def attention_span(layers: AttentionLayers, sequence: int) -> float:
@@ -68,7 +72,8 @@ def sample_flops(spec: ModelSpec, work: TrainingWork) -> SampleFlops:
 
     Language models and encoders, per token: forward 2 N + sum over layers of 2 (d_qk + d_v) heads x span; backward twice
     that. LoRA and QLoRA: backward of the frozen matrices is 2 N (input gradients only), so 4 N in all.
-    Other models: the forward FLOPs of the sample, backward twice that (once for frozen weights).
+    Encoder-decoder models: a sequence's tokens are half input and half target, and each passes one of the two stacks, so half
+    of the matrices. Other models: the forward FLOPs of the sample, backward twice that (once for frozen weights).
     """
     frozen = work.method in PARAMETER_EFFICIENT
     if not counted_in_tokens(spec):
@@ -78,7 +83,8 @@ def sample_flops(spec: ModelSpec, work: TrainingWork) -> SampleFlops:
         forward = spec.sample.flops / spec.sample.steps  # a diffusion model trains on one denoising step
         return SampleFlops(tokens=1.0, forward=forward, backward=forward * (1 if frozen else 2))
     s = work.sequence_length
-    matmul = 2 * active_matmul_parameters(spec) * s
+    stacks = 2 if spec.kind is ModelKind.ENCODER_DECODER else 1
+    matmul = 2 * active_matmul_parameters(spec) * s / stacks
     attention = s * sum(
         a.count * 2 * (a.head_dim + a.value_head_dim) * a.heads * attention_span(a, s)
         for a in spec.attention
