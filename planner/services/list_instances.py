@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.ports import Document
+from planner.services.documents import whole
 from planner.services.list_prices import check_limit, known_regions, names, plain
 from pricing.catalog import Catalog
 from pricing.model import Accelerator, InstanceType
@@ -62,7 +63,9 @@ def instance(shape: InstanceType, chip: Accelerator | None, regions: tuple[str, 
         "cpu_arch": shape.cpu_arch,
         "accelerator": shape.accelerator,
         "accelerator_kind": shape.accelerator_kind.value,
-        "accelerators_per_instance": shape.accelerators_per_instance,
+        "accelerators_per_instance": None
+        if shape.accelerators_per_instance is None
+        else whole(shape.accelerators_per_instance),
         "device_count": shape.device_count,
         "device_fraction": shape.device_fraction,
         "device_memory_gib": shape.device_memory_gib,

@@ -9,6 +9,7 @@ from typing import Any
 
 from planner.ports import Document
 from planner.recommend.errors import BadRequest
+from planner.services.documents import instant, unit_price
 from pricing.catalog import Catalog, near_misses
 from pricing.errors import UnknownName
 from pricing.model import PurchaseOption, Quote
@@ -83,7 +84,11 @@ def names(given: Sequence[str] | str | None) -> tuple[str, ...]:
 def known_regions(catalog: Catalog, region: Sequence[str] | str | None) -> list[str] | None:
     """Return the regions as the quotes spell them, or None for everywhere (nothing given, or `all`)."""
     given = names(region)
-    return None if not given or EVERYWHERE in given else [catalog.region(name) for name in given]
+    return (
+        None
+        if not given or any(name.strip().casefold() == EVERYWHERE for name in given)
+        else [catalog.region(name) for name in given]
+    )
 
 
 def known_purchase_option(name: str) -> PurchaseOption:
@@ -103,9 +108,9 @@ def check_limit(limit: int | None) -> None:
 def plain(value: Any) -> Any:
     """Return a value as JSON has it: money as decimal text, times as RFC 3339 in UTC, days as ISO dates."""
     if isinstance(value, Decimal):
-        return f"{value:f}"
+        return unit_price(value)
     if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        return instant(value.astimezone(UTC))
     if isinstance(value, date):
         return value.isoformat()
     return value.value if isinstance(value, PurchaseOption) else value

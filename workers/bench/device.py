@@ -181,6 +181,8 @@ def _float32_mode(torch: Any, dtype: Dtype) -> Iterator[None]:
 def _torch() -> Any:
     try:
         return importlib.import_module("torch")
+    except OSError as e:  # a library that torch links to is missing
+        raise Unavailable(f"torch cannot be loaded: {e}") from e
     except ImportError as e:
         raise Unavailable("torch is not installed: `pip install torch` (or the distribution's extra [worker])") from e
 
@@ -210,7 +212,7 @@ def _dtypes_of(torch: Any, device: Any) -> tuple[Dtype, ...]:
 def _lacking(torch: Any, device: Any, dtype: Dtype) -> str:
     """Return why the device has no arithmetic of that dtype, or nothing. An emulated product would be a figure of something else."""
     if device.type != "cuda":
-        return "TF32 is arithmetic of NVIDIA tensor cores" if dtype is Dtype.TF32 else ""
+        return f"{dtype} on a CPU would be emulated" if dtype in {Dtype.TF32, Dtype.FP8} else ""
     if torch.version.cuda is None:
         return ""  # ROCm: torch itself says what it cannot
     capability = torch.cuda.get_device_capability(device)

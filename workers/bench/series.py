@@ -91,24 +91,14 @@ def calls_per_sample(call_s: float, rules: Rules) -> int:
 
 
 def judged(series: Series, *, rate: Rate, rules: Rules) -> Series:
-    """Return the series with its figure and its validity. Samples before it settled are kept, but neither count nor make the figure."""
+    """Return the series with its figure and its validity. The samples before it settled (at most half) are kept, but make no figure."""
     unsettled = warmup_end(series.samples_s)
     steady = series.samples_s[unsettled:]
-    steady_s = math.fsum(steady) * series.shape.calls_per_sample
     reasons = too_short(
-        count=len(steady),
-        duration_s=steady_s,
-        min_samples=math.ceil(rules.min_samples / 2),
-        min_duration_s=rules.min_duration_s / 2,
-    )
-    reasons = (
-        too_short(
-            count=len(series.samples_s),
-            duration_s=series.duration_s,
-            min_samples=rules.min_samples,
-            min_duration_s=rules.min_duration_s,
-        )
-        or reasons
+        count=len(series.samples_s),
+        duration_s=series.duration_s,
+        min_samples=rules.min_samples,
+        min_duration_s=rules.min_duration_s,
     )
     reasons += unsteady(
         steady, max_spread_fraction=rules.max_spread_fraction, max_drift_fraction=rules.max_drift_fraction
