@@ -1,0 +1,113 @@
+"""`create_app`: the FastAPI application, wired. `uvicorn --factory planner.api.app:create_app` serves it, as `planner serve` does."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import date
+from typing import Any, cast
+
+from anyio import to_thread
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.types import ExceptionHandler
+
+from planner import bootstrap
+from planner.api import answers, docs, health, lists, openapi
+from planner.api.context import Context
+from planner.api.desk import Desk
+from planner.api.guard import Guard
+from planner.api.problems import DOMAIN_PROBLEMS, FieldError, Problem, invalid, problem_of
+from planner.ports import Clock
+from planner.store import StoreError
+from pricing.catalog import Catalog
+from pricing.errors import PricingError
+
+MAX_BODY_BYTES = 512 * 1024
+"""Largest body: the longest published model configs have some tens of kilobytes."""
+
+log = logging.getLogger("planner.api")
+
+
+def create_app(
+    *,
+    database_url: str | None = None,
+    upgrade: bool = True,
+    open_catalog: Callable[[date | None], Catalog] | None = None,
+    now: Clock | None = None,
+    max_body_bytes: int = MAX_BODY_BYTES,
+    threads: int | None = None,
+    queue: int = 64,
+    timeout_s: float = 30.0,
+) -> FastAPI:
+    """Return the application.
+
+    `database_url`: None = PLANNER_DATABASE_URL, else `planner.sqlite` under the user's data directory. `upgrade`: bring an empty or
+    older database up to date at the start; False leaves that to `planner db upgrade` and says so in /readyz. `threads`, `queue` and
+    `timeout_s` bound the work done at once, the requests that wait, and how long one may take.
+    """
+    context = Context(
+        open_catalog=open_catalog or bootstrap.open_catalog,
+        store=bootstrap.open_store(database_url),
+        desk=Desk(threads=threads, queue=queue, timeout_s=timeout_s),
+        now=now or bootstrap.utc_now,
+        upgrade=upgrade,
+    )
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        try:
+            await to_thread.run_sync(context.prepare)
+            log.info("answers are stored in %s", context.store.where)
+        except (StoreError, PricingError) as e:
+            log.error("not ready, see /readyz: %s", e)  # noqa: TRY400 - the message says it all
+        yield
+        context.close()
+
+    app = FastAPI(
+        title="planner",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+        redirect_slashes=False,
+    )
+    for router in (answers.routes(context), lists.routes(context), health.routes(context), docs.routes(app)):
+        app.include_router(router)
+    bodies = {schema.request_class.__name__: schema.document() for schema in (answers.RECOMMENDATION, answers.ESTIMATE)}
+    _set_openapi(app, bodies)
+    for error in (Problem, HTTPException, *DOMAIN_PROBLEMS):
+        app.add_exception_handler(error, cast("ExceptionHandler", _answer_with_problem))
+    app.add_exception_handler(RequestValidationError, cast("ExceptionHandler", _answer_with_invalid))
+    app.add_middleware(Guard, max_body_bytes=max_body_bytes)
+    return app
+
+
+def _set_openapi(app: FastAPI, bodies: dict[str, dict[str, Any]]) -> None:
+    """Make the document once, when it is first asked for."""
+
+    def make() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = openapi.document(app, bodies)
+        return app.openapi_schema
+
+    app.openapi = make  # type: ignore[method-assign]  # the way FastAPI documents
+
+
+async def _answer_with_problem(request: Request, error: Exception) -> Response:
+    problem = problem_of(error)
+    if problem is None:
+        raise error
+    if problem.kind.status >= 500 and not isinstance(error, Problem):
+        log.error("%s %s: %s", request.method, request.url.path, error)
+    return problem.response(request)
+
+
+async def _answer_with_invalid(request: Request, error: RequestValidationError) -> Response:
+    wrong = [
+        FieldError(field=".".join(str(part) for part in each["loc"][1:]), value=each.get("input"), why=str(each["msg"]))
+        for each in error.errors()
+    ]
+    return invalid(wrong).response(request)

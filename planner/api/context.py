@@ -1,0 +1,43 @@
+"""What every route works with: the open prices, the store, the desk. Made once for an application."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import date
+
+from planner.api.desk import Desk
+from planner.ports import Clock
+from planner.store import SqlStore
+from pricing.catalog import Catalog
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """Everything that routes need. `open_catalog` is asked for each request, so a newly published snapshot is seen at once."""
+
+    open_catalog: Callable[[date | None], Catalog]
+    store: SqlStore
+    desk: Desk
+    now: Clock
+    upgrade: bool
+    prepared: threading.Event = field(default_factory=threading.Event)
+
+    def prepare(self) -> None:
+        """Bring the database up to date (when this server may) and record the snapshot it answers from; does so once.
+
+        Called at the start, and again by the readiness check while it has not worked, so that a database that comes up later is fine.
+        """
+        if self.prepared.is_set():
+            return
+        if self.upgrade:
+            self.store.upgrade()
+        self.store.check()
+        self.store.record_snapshot(self.open_catalog(None))
+        self.prepared.set()
+
+    def close(self) -> None:
+        """Let go of threads and connections."""
+        self.desk.close()
+        self.store.close()

@@ -1,0 +1,146 @@
+"""Routes that list what there is: instance types, prices, models. They carry an `ETag`, so that an unchanged list is not sent twice."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Request, Response
+
+from planner import __version__
+from planner.api import openapi
+from planner.api.context import Context
+from planner.api.problems import Problem
+from planner.api.queries import Parameter, Query, no_query, read_query
+from planner.models.errors import UnknownModel
+from planner.ports import Document
+from planner.services.documents import to_json_bytes
+from planner.services.find_model import registry, shipped_model
+from planner.services.list_instances import list_instances
+from planner.services.list_prices import list_prices
+from planner.services.show_model import list_models, show_model
+from pricing.catalog import Catalog
+
+REVALIDATE = "private, no-cache"
+"""A client may keep a list, but asks each time whether it still holds."""
+
+PROVIDER = Parameter(help="only these clouds, repeatable", example="aws")
+REGION = Parameter(help="only these regions, repeatable; all = everywhere", example="us-east-1")
+INSTANCE_TYPE = Parameter(help="only these instance types, repeatable", example="g5.xlarge")
+PAGE = {
+    "limit": Parameter(help="at most this many rows; default: all", minimum=1, example=100),
+    "offset": Parameter(help="rows to skip; follow the Link header rather than counting", minimum=0, example=0),
+}
+PRICE_PARAMETERS: Mapping[str, Parameter] = {
+    "provider": PROVIDER,
+    "instance_type": INSTANCE_TYPE,
+    "region": REGION,
+    "purchase_option": Parameter(help="only these purchase options, repeatable", example="on_demand"),
+    **PAGE,
+}
+INSTANCE_PARAMETERS: Mapping[str, Parameter] = {
+    "provider": PROVIDER,
+    "instance_type": INSTANCE_TYPE,
+    "accelerator": Parameter(help="only types with these accelerators (any spelling), repeatable", example="L40S"),
+    "region": Parameter(help="only types with a price in these regions, repeatable", example="us-east-1"),
+    **PAGE,
+}
+
+
+def routes(context: Context) -> APIRouter:
+    """Return the routes, working with `context`."""
+    router = APIRouter(prefix="/v1", tags=["facts"])
+
+    @router.get(
+        "/prices", openapi_extra=openapi.query(PRICE_PARAMETERS), responses=openapi.responses("prices", 304, 422, 503)
+    )
+    async def prices(request: Request) -> Response:
+        """List the quotes of the current price snapshot, with source and day of each, in a fixed order."""
+        return await _page(context, request, read_query(request, PRICE_PARAMETERS), "prices", list_prices)
+
+    @router.get(
+        "/instance-types",
+        openapi_extra=openapi.query(INSTANCE_PARAMETERS),
+        responses=openapi.responses("instance_types", 304, 422, 503),
+    )
+    async def instance_types(request: Request) -> Response:
+        """List the instance types that are known, with their chips' figures and the regions that have a price."""
+        return await _page(context, request, read_query(request, INSTANCE_PARAMETERS), "instance_types", list_instances)
+
+    @router.get("/models", responses=openapi.responses("models", 304, 422))
+    async def models(request: Request) -> Response:
+        """List the models known by name, with their aliases."""
+        no_query(request)
+        return await context.desk.ask(lambda: _tagged(request, to_json_bytes(list_models())))
+
+    @router.get(
+        "/models/{name:path}", openapi_extra=openapi.GET_MODEL, responses=openapi.responses("model", 304, 404, 422)
+    )
+    async def model(name: str, request: Request) -> Response:
+        """Show one model: parameters, KV bytes per token, weight bytes by precision, context limit, source. Aliases are fine."""
+        no_query(request)
+
+        def answer() -> Response:
+            entry = registry().find(name) if len(name) <= 200 else None
+            if entry is None:
+                unknown: UnknownModel = registry().unknown(name[:200])
+                hint = (
+                    f"; did you mean {' or '.join(unknown.suggestions)}?"
+                    if unknown.suggestions
+                    else "; GET /v1/models lists them"
+                )
+                raise Problem(slug="not-found", detail=f"no model is called {name[:200]!r}{hint}")
+            return _tagged(request, to_json_bytes(show_model(shipped_model(entry, asked=name.strip()))))
+
+        return await context.desk.ask(answer)
+
+    return router
+
+
+async def _page(
+    context: Context, request: Request, query: Query, rows: str, listing: Callable[..., Document]
+) -> Response:
+    """Return one page of a listing. Without limit and offset it is the whole, to the byte what the command line prints."""
+    limit, offset = query.numbers.get("limit"), query.numbers.get("offset", 0)
+
+    def answer() -> Response:
+        catalog: Catalog = context.open_catalog(None)
+        tag = _tag(f"{catalog.meta.snapshot_id} {__version__} {request.url.path} {request.url.query}".encode())
+        if _unchanged(request, tag):
+            return _not_modified(tag)
+        document = listing(catalog, **query.names, limit=None if limit is None else offset + limit + 1)
+        found: list[Any] = document[rows]
+        headers = {"ETag": tag, "Cache-Control": REVALIDATE}
+        if limit is not None and len(found) > offset + limit:
+            headers["Link"] = f'<{_next(request, offset + limit)}>; rel="next"'
+        document[rows] = found[offset : None if limit is None else offset + limit]
+        return Response(to_json_bytes(document), media_type="application/json", headers=headers)
+
+    return await context.desk.ask(answer)
+
+
+def _next(request: Request, offset: int) -> str:
+    kept = [(name, value) for name, value in request.query_params.multi_items() if name != "offset"]
+    return f"{request.url.path}?{urlencode([*kept, ('offset', str(offset))])}"
+
+
+def _tagged(request: Request, body: bytes) -> Response:
+    tag = _tag(body)
+    if _unchanged(request, tag):
+        return _not_modified(tag)
+    return Response(body, media_type="application/json", headers={"ETag": tag, "Cache-Control": REVALIDATE})
+
+
+def _tag(content: bytes) -> str:
+    return f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+
+
+def _unchanged(request: Request, tag: str) -> bool:
+    given = request.headers.get("if-none-match", "")
+    return given.strip() == "*" or tag in {each.strip().removeprefix("W/") for each in given.split(",")}
+
+
+def _not_modified(tag: str) -> Response:
+    return Response(status_code=304, headers={"ETag": tag, "Cache-Control": REVALIDATE})

@@ -1,0 +1,267 @@
+"""Request bodies, made from the fields of the request dataclasses: one place says what an option means, for CLI, REST and docs.
+
+Types are strict: `"7"` is no number, `true` is not 1, an unknown field is refused with the nearest known one. Bounds and choices
+are checked by the dataclass's own rules, so that both doors say the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import re
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Annotated, Any, Generic, TypeVar
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    WithJsonSchema,
+    create_model,
+)
+from pydantic_core import PydanticCustomError
+
+from planner.api.problems import FieldError, invalid
+from planner.recommend.errors import BadRequest
+from planner.recommend.request import Option, check_field
+
+LONGEST_TEXT = 200
+LONGEST_LIST = 500
+PRINTABLE = r"^[^\x00-\x1f\x7f]*$"
+DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+MODEL_HELP = "name or alias of GET /v1/models; this server reads no files: give an architecture of your own in `config`"
+CONFIG_HELP = "Hugging Face config.json of the model, inline, instead of `model` and `params`"
+
+Text = Annotated[str, StringConstraints(strict=True, max_length=LONGEST_TEXT, pattern=PRINTABLE)]
+
+
+def _day(value: object) -> object:
+    if isinstance(value, str) and DAY.fullmatch(value):
+        try:
+            return date.fromisoformat(value)
+        except ValueError:
+            pass
+    raise PydanticCustomError("day", "must be a day, YYYY-MM-DD")
+
+
+PLAIN_TYPES: Mapping[Any, Any] = {
+    str: Text,
+    int: Annotated[int, Field(strict=True)],
+    float: Annotated[float, Field(strict=True, allow_inf_nan=False)],
+    bool: Annotated[bool, Field(strict=True)],
+    date: Annotated[date, BeforeValidator(_day), WithJsonSchema({"type": "string", "format": "date"})],
+}
+
+Request = TypeVar("Request")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted(Generic[Request]):
+    """A body that was accepted: the request, and the inline model config when one was given."""
+
+    request: Request
+    config: dict[str, Any] | None
+
+
+class RequestSchema(Generic[Request]):
+    """What the body of one request class may be."""
+
+    def __init__(self, request_class: type[Request]) -> None:
+        self.request_class = request_class
+        self.options: dict[str, Option] = {f.name: f.metadata["option"] for f in dataclasses.fields(request_class)}  # type: ignore[arg-type]  # a dataclass
+        self.model = _body_model(request_class, self.options)
+        self._config_field = "config" not in self.options
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON Schema of the body."""
+        schema = self.model.model_json_schema()
+        for field in schema["properties"].values():
+            field.pop("title", None)
+        return schema
+
+    def accept(
+        self, body: Mapping[str, Any], *, config_name: typing.Callable[[Mapping[str, Any]], str]
+    ) -> Accepted[Request]:
+        """Return the request that a body asks for, or raise one problem that names every field that is wrong.
+
+        `config_name` names the model of an inline config; the request's `model` is that name.
+        """
+        try:
+            parsed = self.model.model_validate(dict(body))
+        except ValidationError as e:
+            raise invalid(self._errors(e, body)) from None
+        given = {name: getattr(parsed, name) for name in self.model.model_fields if name in parsed.model_fields_set}
+        config = given.pop("config", None) if self._config_field else None
+        values = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+        wrong = [error for name, value in values.items() for error in self._check(name, value)]
+        if config is not None:
+            also = [name for name in ("model", "params") if values.get(name) is not None]
+            if also:
+                wrong.append(
+                    FieldError(
+                        field="config",
+                        value="{…}",
+                        why=f"excludes {' and '.join(also)}",
+                        expected="give exactly one of model, params and config",
+                    )
+                )
+            values["model"] = config_name(config)
+        if wrong:
+            raise invalid(wrong)
+        return Accepted(request=self.request_class(**values), config=config)
+
+    def _check(self, name: str, value: Any) -> list[FieldError]:
+        try:
+            check_field(name, value, self.options[name])
+        except BadRequest as e:
+            return [FieldError(field=e.field, value=e.value, why=e.why, expected=e.expected)]
+        return []
+
+    def _errors(self, error: ValidationError, body: Mapping[str, Any]) -> list[FieldError]:
+        found = []
+        for each in error.errors(include_url=False, include_context=True):
+            name = str(each["loc"][0]) if each["loc"] else "body"
+            place = name + "".join(f"[{n}]" for n in each["loc"][1:] if isinstance(n, int))
+            if each["type"] == "extra_forbidden":
+                near = difflib.get_close_matches(
+                    name.lower().replace("-", "_"), self.model.model_fields, n=2, cutoff=0.6
+                )
+                found.append(
+                    FieldError(
+                        field=name[:LONGEST_TEXT],
+                        value=body.get(name),
+                        why="is not a field of this request",
+                        expected=f"did you mean {' or '.join(near)}?" if near else "",
+                    )
+                )
+            else:
+                found.append(
+                    FieldError(
+                        field=place,
+                        value=each["input"],
+                        why=_why(each["type"], str(each["msg"])),
+                        expected=self._example(name),
+                    )
+                )
+        return found
+
+    def _example(self, name: str) -> str:
+        option = self.options.get(name)
+        if option is None:
+            return ""
+        if option.choices:
+            return "one of " + ", ".join(option.choices)
+        return "" if option.example is None else f"for example {json.dumps(option.example)}"
+
+
+WHY = {
+    "string_type": "must be text",
+    "string_too_long": f"is longer than {LONGEST_TEXT} characters",
+    "string_pattern_mismatch": "has control characters",
+    "string_unicode": "is not proper Unicode text",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "int_parsing_size": "is too large a number",
+    "float_type": "must be a number",
+    "finite_number": "must be a finite number",
+    "bool_type": "must be true or false",
+    "list_type": "must be a list",
+    "too_long": f"has more than {LONGEST_LIST} entries",
+    "dict_type": "must be an object",
+}
+
+
+def _why(kind: str, message: str) -> str:
+    return WHY.get(kind, message[:1].lower() + message[1:])
+
+
+def _body_model(request_class: type, options: Mapping[str, Option]) -> type[BaseModel]:
+    hints = typing.get_type_hints(request_class)
+    fields: dict[str, Any] = {}
+    for f in dataclasses.fields(request_class):
+        fields[f.name] = (
+            _body_type(hints[f.name]),
+            Field(
+                default=_body_default(f.default),
+                description=_description(f.name, options[f.name]),
+                json_schema_extra=_keywords(hints[f.name], options[f.name]),
+            ),
+        )
+    if "model" in fields and "config" not in fields:
+        fields["config"] = (dict[str, Any] | None, Field(default=None, description=CONFIG_HELP))
+    return create_model(
+        request_class.__name__, __config__=ConfigDict(extra="forbid"), __doc__=request_class.__doc__, **fields
+    )
+
+
+def _body_type(hint: Any) -> Any:
+    inner, optional, repeatable = _parts(hint)
+    plain = PLAIN_TYPES[inner]
+    body: Any = (
+        Annotated[types.GenericAlias(list, (plain,)), Field(strict=True, max_length=LONGEST_LIST)]
+        if repeatable
+        else plain
+    )
+    return body | None if optional else body
+
+
+def _parts(hint: Any) -> tuple[Any, bool, bool]:
+    """Return the plain type of a hint, whether None is allowed, and whether it is a tuple of them."""
+    optional = isinstance(hint, types.UnionType) and types.NoneType in hint.__args__
+    if optional:
+        (hint,) = (arm for arm in hint.__args__ if arm is not types.NoneType)
+    repeatable = typing.get_origin(hint) is tuple
+    return (typing.get_args(hint)[0] if repeatable else hint), optional, repeatable
+
+
+def _body_default(default: Any) -> Any:
+    return list(default) if isinstance(default, tuple) else default
+
+
+def _description(name: str, option: Option) -> str:
+    unit = f" ({option.unit})" if option.unit else ""
+    return (MODEL_HELP if name == "model" else option.help) + unit
+
+
+def _keywords(hint: Any, option: Option) -> Any:
+    """Return a function that adds an option's bounds, choices and example to the JSON Schema of its field."""
+    inner, optional, repeatable = _parts(hint)
+    keywords: dict[str, Any] = {}
+    if option.choices:
+        keywords["enum"] = [inner(choice) for choice in option.choices]
+    if option.minimum is not None:
+        keywords["exclusiveMinimum" if option.exclusive_minimum else "minimum"] = option.minimum
+    if option.maximum is not None:
+        keywords["maximum"] = option.maximum
+
+    def add(schema: dict[str, Any]) -> None:
+        target = (
+            next((arm for arm in schema["anyOf"] if arm.get("type") != "null"), schema)
+            if optional and "anyOf" in schema
+            else schema
+        )
+        one = target["items"] if repeatable else target
+        if option.choices:  # the choices say all there is to say about length and characters
+            one.pop("maxLength", None)
+            one.pop("pattern", None)
+        one.update(keywords)
+        if option.example is not None:
+            schema["examples"] = [option.example]
+
+    return add
+
+
+def fields_in_groups(options: Mapping[str, Option]) -> Mapping[str, Sequence[str]]:
+    """Return the names of the fields by the group they are documented in, in order."""
+    groups: dict[str, list[str]] = {}
+    for name, option in options.items():
+        groups.setdefault(option.group, []).append(name)
+    return groups

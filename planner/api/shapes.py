@@ -1,0 +1,376 @@
+"""The answers' shapes, for the OpenAPI document. A test holds real answers against them; nothing is parsed with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.json_schema import models_json_schema
+
+
+class Shape(BaseModel):
+    """A part of an answer: every field is always there, and no other."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+Money = str
+"""USD as a decimal string."""
+
+
+class Source(Shape):
+    """A source of prices and its age."""
+
+    source: str
+    kind: str
+    as_of: str
+    oldest_as_of: str
+    age_hours: int
+    stale: bool
+    quotes: int
+
+
+class Prices(Shape):
+    """Where the prices come from and how old they are."""
+
+    snapshot_id: str
+    as_of: str
+    origin: str
+    sources: list[Source]
+
+
+class ModelMeant(Shape):
+    """What the request's model became."""
+
+    name: str
+    alias: str | None
+    architecture: str
+    kind: str
+    parameters_total: int
+    parameters_active: int
+    native_dtype: str
+    max_context: int | None
+    one_inference: str | None
+    source: str
+    assumptions: list[str]
+
+
+class Percentiles(Shape):
+    """A latency, ms."""
+
+    p50: float | None
+    p99: float | None
+
+
+class Rates(Shape):
+    """Rates of the whole recommendation, and latencies."""
+
+    requests_per_s: float | None
+    output_tokens_per_s: float | None
+    total_tokens_per_s: float | None
+    samples_per_s: float | None
+    ttft_ms: Percentiles
+    tpot_ms: Percentiles
+    e2e_ms: Percentiles
+    mfu_fraction: float | None
+
+
+class PerformanceFigures(Rates):
+    """What it sustains; `low` and `high` are p10 and p90 of each field."""
+
+    basis: str = Field(description="measured, silicon, published or modelled: the weakest link")
+    at_requests_per_s: float | None
+    low: Rates
+    high: Rates
+    sources: list[str]
+
+
+class MemoryLine(Shape):
+    """One share of an accelerator's memory."""
+
+    name: str
+    gib: float
+    note: str
+
+
+class Memory(Shape):
+    """Memory per accelerator, GiB; `required` is the sum of the lines."""
+
+    required_gib_per_accelerator: float
+    available_gib_per_accelerator: float
+    lines: list[MemoryLine]
+
+
+class Layout(Shape):
+    """How the work is laid out; null where it does not apply."""
+
+    engine: str | None
+    engine_version: str | None
+    precision: str
+    kv_precision: str | None
+    tensor_parallel: int | None
+    pipeline_parallel: int | None
+    expert_parallel: int | None
+    data_parallel: int | None
+    replicas_per_instance: int | None
+    max_concurrency: int | None
+    batch: int | None
+    method: str | None
+    micro_batch: int | None
+    accumulation: int | None
+    checkpointing: str | None
+    sharding: str | None
+
+
+class Costs(Shape):
+    """Costs in USD, decimal strings."""
+
+    usd_per_hour: Money | None
+    usd_per_million_inferences: Money | None
+    usd_per_million_total_tokens: Money | None
+    usd_per_million_input_tokens: Money | None
+    usd_per_million_output_tokens: Money | None
+    usd_per_epoch: Money | None
+    usd_total: Money | None
+    usd_per_month: Money | None
+
+
+class CostLine(Shape):
+    """One line of the bill: quantity x unit price = usd."""
+
+    name: str
+    quantity: float
+    unit: str
+    unit_price: Money
+    usd: Money
+    source: str
+
+
+class CostFigures(Costs):
+    """Costs, their p10 and p90, and the lines that sum to the total."""
+
+    low: Costs
+    high: Costs
+    lines: list[CostLine]
+
+
+class Purchase(Shape):
+    """Terms of a commitment; null where it does not apply."""
+
+    plan_type: str | None
+    payment_option: str | None
+    offering_class: str | None
+    term_years: int | None
+
+
+class Price(Shape):
+    """The price that was picked."""
+
+    usd_per_instance_hour: Money
+    as_of: str
+    age_hours: int
+    stale: bool
+    derived: bool
+    confidence: str
+    sku: str | None
+    source: str
+
+
+class Time(Shape):
+    """Hours of training; null for inference."""
+
+    hours_per_epoch: float | None
+    hours_total: float | None
+
+
+class Energy(Shape):
+    """Energy at the meter."""
+
+    kwh_per_million_inferences: float | None
+    kwh_total: float | None
+    pue: float | None
+
+
+class Recommendation(Shape):
+    """One ranked row."""
+
+    rank: int
+    provider: str
+    instance_type: str
+    region: str
+    availability_zone_id: str | None
+    purchase_option: str
+    purchase: Purchase
+    price: Price
+    instance_count: int
+    accelerator: str | None
+    accelerators_per_instance: float | None
+    layout: Layout
+    memory: Memory
+    performance: PerformanceFigures
+    cost: CostFigures
+    time: Time
+    energy: Energy
+    pareto: bool | None
+    notes: list[str]
+
+
+class Rejection(Shape):
+    """Why candidates were left out, grouped by type and reason."""
+
+    provider: str | None
+    instance_type: str
+    reason: str
+    regions: list[str]
+    purchase_options: list[str]
+    count: int
+    detail: str
+
+
+class PriceRow(Shape):
+    """One quote."""
+
+    provider: str
+    instance_type: str
+    region: str
+    availability_zone_id: str | None
+    availability_zone: str | None
+    purchase_option: str
+    plan_type: str | None
+    offering_class: str | None
+    term_years: int | None
+    payment_option: str | None
+    currency: str
+    unit: str
+    list_unit_price: Money | None
+    contracted_unit_price: Money | None
+    upfront: Money | None
+    effective_unit_price: Money
+    source: str
+    sku: str | None
+    effective_from: str | None
+    retrieved_at: str
+
+
+class PriceList(Shape):
+    """Quotes of one snapshot."""
+
+    snapshot_id: str
+    as_of: str
+    prices: list[PriceRow]
+
+
+class ModelFigures(Shape):
+    """Sizes of one model."""
+
+    name: str
+    architecture: str
+    parameters_total: int
+    parameters_active: int
+    kv_bytes_per_token: dict[str, int]
+    weight_bytes: dict[str, int]
+    max_context: int | None
+    source: str
+
+
+class ModelLine(Shape):
+    """One model known by name."""
+
+    name: str
+    aliases: list[str]
+    kind: str
+    architecture: str
+    parameters_total: int
+    parameters_active: int
+    max_context: int | None
+    source: str
+
+
+class ModelList(Shape):
+    """The models known by name."""
+
+    models: list[ModelLine]
+
+
+class Open(BaseModel):
+    """A part of an answer that may gain fields."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+
+class Answer(Open):
+    """A ranking, cheapest per unit of work first, with everything it was made from."""
+
+    id: str
+    request: dict[str, Any] = Field(description="the request with every default filled in")
+    planner_version: str
+    prices: Prices
+    recommendations: list[Recommendation]
+    rejections: list[Rejection]
+
+
+class EstimateAnswer(Open):
+    """One layout on one kind of machine."""
+
+    request: dict[str, Any]
+    planner_version: str
+
+
+class InstanceTypeList(Open):
+    """Instance types with their chips."""
+
+    snapshot_id: str
+    as_of: str
+    instance_types: list[dict[str, Any]]
+
+
+class Health(Open):
+    """The process is alive."""
+
+    status: str
+    planner_version: str
+
+
+class Readiness(Health):
+    """Every part is fine."""
+
+    checks: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerShape:
+    """An answer's model and its description."""
+
+    model: type[BaseModel]
+
+    @property
+    def name(self) -> str:
+        """Name among the OpenAPI schemas."""
+        return self.model.__name__
+
+    @property
+    def description(self) -> str:
+        """What the answer is."""
+        return (self.model.__doc__ or "").strip()
+
+
+SHAPES: Mapping[str, AnswerShape] = {
+    "recommendation": AnswerShape(Answer),
+    "estimate": AnswerShape(EstimateAnswer),
+    "prices": AnswerShape(PriceList),
+    "instance_types": AnswerShape(InstanceTypeList),
+    "models": AnswerShape(ModelList),
+    "model": AnswerShape(ModelFigures),
+    "health": AnswerShape(Health),
+    "readiness": AnswerShape(Readiness),
+}
+
+
+def shape_documents() -> dict[str, Any]:
+    """Return the JSON Schemas of all answers by name."""
+    _, schema = models_json_schema(
+        [(shape.model, "serialization") for shape in SHAPES.values()], ref_template="#/components/schemas/{model}"
+    )
+    return dict(schema["$defs"])
