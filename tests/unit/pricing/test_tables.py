@@ -94,6 +94,15 @@ def test_types_without_a_known_on_demand_price_have_no_quote_rather_than_zero(ty
     assert [key for key in on_demand if key[0].startswith(family)] == []
 
 
+def test_every_other_aws_type_has_an_on_demand_price_in_us_east_1(types, on_demand):
+    without = {name for name in types if (name, "us-east-1") not in on_demand}
+    assert without == {
+        *("p5e.48xlarge", "p6e-gb200.36xlarge", "dl2q.24xlarge"),
+        *("trn2.3xlarge", "trn2.48xlarge", "trn2u.48xlarge"),
+        *("trn2 UltraServer", "trn3 Gen1 UltraServer", "trn3 Gen2 UltraServer"),
+    }
+
+
 def test_price_of_one_h100_is_an_eighth_of_eight(on_demand):
     one, eight = on_demand["p5.4xlarge", "us-east-1"], on_demand["p5.48xlarge", "us-east-1"]
     assert one.effective_unit_price * 8 == eight.effective_unit_price
@@ -118,6 +127,15 @@ def test_derived_prices_state_arithmetic_that_gives_the_price(tables, on_demand)
         assert base == on_demand[quote.instance_type, "us-east-1"].effective_unit_price
         assert quote.effective_unit_price == (base * ratio).quantize(Decimal("0.00001"))
         assert quote.confidence in ("medium", "low")
+
+
+def test_a_derived_price_by_hand(on_demand):
+    """g5.48xlarge in Tokyo is not in the source; the sizes that are cost 1.4503 of us-east-1: 16.288 x 1.4503."""
+    quote = on_demand["g5.48xlarge", "ap-northeast-1"]
+    assert (quote.derived, quote.effective_unit_price) == (True, Decimal("23.62249"))
+    seen = on_demand["g5.xlarge", "ap-northeast-1"]
+    assert not seen.derived
+    assert round(seen.effective_unit_price / Decimal("1.006"), 4) == Decimal("1.4503")
 
 
 def test_derived_prices_extend_only_families_whose_lists_are_incomplete(on_demand):
