@@ -49,17 +49,22 @@ def open_catalog(prices_as_of: date | None = None) -> Catalog:
     """
     from pricing.snapshot import shipped_snapshot_path
 
-    paths = (shipped_snapshot_path(), *_published(snapshots_dir()))
-    catalogs = [_opened(path, path.stat().st_mtime_ns) if path.exists() else _opened(path, 0) for path in paths]
+    paths = (shipped_snapshot_path(), *_published(snapshots_dir(), prices_as_of))
+    catalogs = [_opened(path, path.stat().st_mtime_ns if path.exists() else 0) for path in paths]
     if prices_as_of is None:
         return max(catalogs, key=_newness)
     fitting = [c for c in catalogs if c.meta.as_of.date() <= prices_as_of]
     if not fitting:
-        oldest = min(catalogs, key=_newness).meta
+        oldest = min(
+            (_opened(path, path.stat().st_mtime_ns) for path in _snapshot_files(snapshots_dir())),
+            key=_newness,
+            default=catalogs[0],
+        )
+        oldest = min(oldest, catalogs[0], key=_newness)
         raise BadRequest(
             field="prices_as_of",
             value=prices_as_of.isoformat(),
-            why=f"is before the oldest price snapshot here, {oldest.snapshot_id} of {oldest.as_of.date().isoformat()}",
+            why=f"is before the oldest price snapshot here, {oldest.meta.snapshot_id} of {oldest.meta.as_of.date().isoformat()}",
             expected="give that day or a later one",
         )
     return max(fitting, key=_newness)
@@ -70,11 +75,26 @@ def _newness(catalog: Catalog) -> tuple[datetime, datetime, str]:
     return (meta.as_of, meta.published_at, meta.snapshot_id)
 
 
-def _published(folder: Path) -> list[Path]:
+def _snapshot_files(folder: Path) -> list[Path]:
     try:
         return sorted(p for p in folder.iterdir() if p.suffix == SNAPSHOT_SUFFIX)
     except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+def _published(folder: Path, not_after: date | None) -> list[Path]:
+    """Return the files of the newest fitting day (file names begin with the day of their prices), and those whose name tells no day."""
+    days: dict[date, list[Path]] = {}
+    untold: list[Path] = []
+    for path in _snapshot_files(folder):
+        try:
+            day = date.fromisoformat(path.name[:10])
+        except ValueError:
+            untold.append(path)
+            continue
+        if not_after is None or day <= not_after:
+            days.setdefault(day, []).append(path)
+    return [*(days[max(days)] if days else ()), *untold]
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,9 @@ from planner.perf.model import RejectionReason
 from planner.recommend.model import Offer, Rejection
 from pricing.model import InstanceType, PurchaseOption, Quote
 from pricing.money import UsdPerHour
+
+LOCAL_ZONE = re.compile(r"^[a-z0-9]+-[a-z]{3}\d+-az\d+$")
+"""Zone ids of Local Zones carry a city between region and zone: use1-atl2-az1."""
 
 COMMITMENTS = frozenset(
     {
@@ -135,4 +139,6 @@ def _best_offer(instance: InstanceType, option: PurchaseOption, quotes: Sequence
         )
     elif quote.confidence != "high":
         notes.append(f"price of {quote.confidence} confidence{f': {quote.notes}' if quote.notes else ''}")
+    if option is PurchaseOption.SPOT and LOCAL_ZONE.search(quote.availability_zone_id or ""):
+        notes.append(f"{quote.availability_zone_id} is a Local Zone: not every service of the region is there")
     return Offer(instance=instance, quote=quote, price=UsdPerHour(quote.effective_unit_price), notes=tuple(notes))

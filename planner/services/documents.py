@@ -17,7 +17,7 @@ from planner.perf.model import Evaluation, Layout, MemoryFit, Percentiles, Perfo
 from planner.ports import Document
 from planner.recommend.model import Offer, Run, Serving, Sized, Spread
 from planner.recommend.rejections import RejectionGroup
-from planner.tco.inference import kwh_per_million_inferences
+from planner.tco.inference import compute_line, kwh_per_million_inferences
 from planner.tco.model import CostLine
 from planner.tco.training import kwh_total
 from pricing.model import PurchaseOption, Quote, SnapshotMeta
@@ -169,11 +169,14 @@ def finished(document: Document, explanation: Sequence[Term] | None) -> Document
     if explanation is None:
         del document["explanation"]
     else:
-        document["explanation"] = [
-            {"name": t.name, "value": t.value, "unit": t.unit, "formula": t.formula, "source": t.source}
-            for t in explanation
-        ]
+        document["explanation"] = [term_document(t) for t in explanation]
     return document
+
+
+def term_document(term: Term) -> Document:
+    """Return one line of an explanation; a whole number is written in full."""
+    value = int(term.value) if isinstance(term.value, float) and term.value.is_integer() else term.value
+    return {"name": term.name, "value": value, "unit": term.unit, "formula": term.formula, "source": term.source}
 
 
 def offer_fields(offer: Offer, now: datetime) -> Document:
@@ -307,28 +310,39 @@ def line_document(line: CostLine) -> Document:
 def energy_document(row: Sized, pue: float) -> Document:
     """Return kWh at the meter of the accelerators under load, power usage effectiveness included."""
     power = row.evaluation.performance.power_w
-    per_million = total = None
-    if power is not None and isinstance(row, Serving):
-        per_million = kwh_per_million_inferences(power_w=power * row.groups, pue=pue, served_per_s=row.served_per_s)
-    elif power is not None and isinstance(row, Run):
-        total = kwh_total(power_w=power, pue=pue, hours=row.hours)
-    return {"kwh_per_million_inferences": per_million, "kwh_total": total, "pue": None if power is None else pue}
+    if isinstance(row, Serving):
+        return energy_fields(power, row.groups, row.served_per_s, pue)
+    total = None if power is None else kwh_total(power_w=power, pue=pue, hours=row.hours)
+    return {"kwh_per_million_inferences": None, "kwh_total": total, "pue": None if power is None else pue}
 
 
-def unpriced_row(evaluation: Evaluation, *, accelerator: str | None, chips: float | None) -> Document:
-    """Return the fields of a layout that has no price: cost, time and energy are null throughout."""
+def energy_fields(power_w: float | None, copies: int, served_per_s: float | None, pue: float) -> Document:
+    """Return the energy of serving; null where power or load is not known."""
+    per_million = None
+    if power_w is not None and served_per_s is not None:
+        per_million = kwh_per_million_inferences(power_w=power_w * copies, pue=pue, served_per_s=served_per_s)
+    return {"kwh_per_million_inferences": per_million, "kwh_total": None, "pue": None if power_w is None else pue}
+
+
+def unpriced_row(evaluation: Evaluation) -> Document:
+    """Return the fields of a layout that has no price: cost is null."""
     document: Document = dict.fromkeys(ROW_FIELDS)
     document |= {
         "purchase": dict.fromkeys(("plan_type", "payment_option", "offering_class", "term_years")),
-        "instance_count": evaluation.instances,
-        "accelerator": accelerator,
-        "accelerators_per_instance": None if chips is None else whole(chips),
         "layout": layout_document(evaluation.layout),
         "memory": memory_document(evaluation.memory),
-        "performance": performance_document(evaluation.performance, 1, served_per_s=None),
+        "time": {"hours_per_epoch": None, "hours_total": None},
         "notes": list(evaluation.notes),
     }
     return document
+
+
+def hourly_only(offer: Offer, instances: int) -> Document:
+    """Return the cost of an hour when the amount of work is not known; every other figure is null."""
+    line = compute_line(price=offer.price, instances=instances, source="price of the row")
+    out: Document = dict.fromkeys(COST_FIELDS)
+    out["usd_per_hour"] = money(line.usd.amount)
+    return out | {"low": spread_document(Spread()), "high": spread_document(Spread()), "lines": [line_document(line)]}
 
 
 def rejection_document(group: RejectionGroup) -> Document:

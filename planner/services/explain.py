@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from planner.models.counting import kv_bytes_per_token, weight_bytes
 from planner.models.spec import ModelSpec
-from planner.perf.model import Term
+from planner.perf.model import Evaluation, Term
 from planner.recommend.model import Run, Serving, Sized
 from planner.recommend.request import EstimateRequest, RecommendRequest
 from planner.recommend.sizing import price_source
@@ -54,10 +54,19 @@ def explanation_of(
     row: Sized, *, request: RecommendRequest | EstimateRequest, spec: ModelSpec, assumptions: Assumptions
 ) -> list[Term]:
     """Return the terms from the model to the money, in the order in which they are computed."""
-    terms = [*model_terms(spec, row.evaluation.layout.precision), *memory_terms(row), *row.evaluation.performance.terms]
+    terms = unpriced_explanation(row.evaluation, spec=spec, accelerator=row.offer.instance.accelerator)
     terms.append(price_term(row))
     terms.extend(run_terms(row, assumptions) if isinstance(row, Run) else serving_terms(row, request, spec))
     return terms
+
+
+def unpriced_explanation(evaluation: Evaluation, *, spec: ModelSpec, accelerator: str | None) -> list[Term]:
+    """Return the terms from the model to its rates, without money."""
+    return [
+        *model_terms(spec, evaluation.layout.precision),
+        *memory_terms(evaluation, accelerator),
+        *evaluation.performance.terms,
+    ]
 
 
 def model_terms(spec: ModelSpec, precision: str) -> Iterator[Term]:
@@ -103,9 +112,9 @@ def model_terms(spec: ModelSpec, precision: str) -> Iterator[Term]:
         )
 
 
-def memory_terms(row: Sized) -> Iterator[Term]:
+def memory_terms(evaluation: Evaluation, accelerator: str | None) -> Iterator[Term]:
     """Yield the memory lines of one accelerator and what is available."""
-    memory = row.evaluation.memory
+    memory = evaluation.memory
     for line in memory.lines:
         yield Term(
             name=f"memory_{line.name}",
@@ -119,7 +128,7 @@ def memory_terms(row: Sized) -> Iterator[Term]:
         value=memory.available_gib_per_accelerator,
         unit="GiB per accelerator",
         formula="memory that a process sees x 0.9",
-        source=f"accelerator table: {row.offer.instance.accelerator}",
+        source=f"accelerator table: {accelerator}",
     )
 
 
