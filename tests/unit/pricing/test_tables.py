@@ -406,7 +406,7 @@ def test_other_clouds_have_instances_with_prices(tables):
 def test_prices_of_the_accelerator_part_alone_say_so(tables):
     part = [q for q in tables.quotes if "accelerator" in q.instance_type and q.provider == "gcp"]
     assert part
-    assert all("accelerator part only" in q.notes for q in part)
+    assert all(q.notes.startswith("accelerator part only") and q.confidence == "low" for q in part)
 
 
 def test_interruption_bands(tables):
