@@ -236,7 +236,10 @@ def near_misses(name: str, known: Iterable[str], *, most: int = NEAR) -> tuple[s
 
     spelled = {k.casefold(): k for k in sorted(known, reverse=True)}
     folded = name.strip().casefold()
-    near = difflib.get_close_matches(folded, spelled, n=most, cutoff=0.6)
+    near = difflib.get_close_matches(folded, spelled, n=2 * most, cutoff=0.6)
+    near.sort(
+        key=lambda k: sorted(k) != sorted(folded)
+    )  # swapped letters are the likeliest slip: us-esat-1 is us-east-1, not us-west-1
     if folded:  # "l40" for "NVIDIA L40S …": a name that begins with or holds what was typed is near as well
         near += [
             k

@@ -151,3 +151,7 @@ def test_near_misses_hold_what_was_typed() -> None:
     assert near_misses("a100", ["A100 SXM4 80GB", "H100", "V100"])[0] in {"H100", "V100", "A100 SXM4 80GB"}
     assert "A100 SXM4 80GB" in near_misses("a100", ["A100 SXM4 80GB", "H100", "V100"])
     assert near_misses("", ["a"]) == ()
+
+
+def test_swapped_letters_come_first() -> None:
+    assert near_misses("us-esat-1", ["us-west-1", "us-east-1", "us-west1"])[0] == "us-east-1"

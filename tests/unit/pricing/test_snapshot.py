@@ -26,7 +26,6 @@ from pricing.snapshot import (
     content_id,
     open_snapshot,
     read_meta,
-    shipped_snapshot_path,
     snapshot_file_name,
     verify_snapshot,
     write_snapshot,

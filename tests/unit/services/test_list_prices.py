@@ -1,0 +1,113 @@
+"""`list_prices` and `list_instances` over the shipped tables. Expected prices: AWS's public on-demand prices, us-east-1, July 2026."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from planner.recommend.errors import BadRequest
+from planner.services.documents import to_json_bytes
+from planner.services.list_instances import list_instances
+from planner.services.list_prices import list_prices
+from pricing.catalog import Catalog
+from pricing.errors import UnknownName
+from pricing.publish import publish_shipped
+from pricing.snapshot import open_snapshot
+
+CONTRACT = [
+    "provider", "instance_type", "region", "availability_zone_id", "availability_zone", "purchase_option", "plan_type", "offering_class", "term_years",
+    "payment_option", "currency", "unit", "list_unit_price", "contracted_unit_price", "upfront", "effective_unit_price", "source", "sku", "effective_from",
+    "retrieved_at",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
+    with open_snapshot(publish_shipped(tmp_path_factory.mktemp("shipped") / "snapshot-0.sqlite")) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "usd_per_hour"),
+    [
+        ("p4d.24xlarge", "21.957642"),
+        ("p5.48xlarge", "55.04"),
+        ("g5.xlarge", "1.006"),
+        ("g5.2xlarge", "1.212"),
+        ("g4dn.xlarge", "0.526"),
+        ("g6e.xlarge", "1.861"),
+    ],
+)
+def test_one_on_demand_price(catalog: Catalog, instance_type: str, usd_per_hour: str) -> None:
+    (price,) = list_prices(
+        catalog, provider="aws", instance_type=instance_type, region="us-east-1", purchase_option="on_demand"
+    )["prices"]
+    assert list(price) == CONTRACT
+    assert Decimal(price["effective_unit_price"]) == Decimal(usd_per_hour)
+    assert isinstance(price["effective_unit_price"], str)
+    assert (price["currency"], price["unit"], price["purchase_option"]) == ("USD", "Hrs", "on_demand")
+    assert price["availability_zone_id"] is None  # does not apply to on-demand
+    assert price["source"]
+    assert price["retrieved_at"].endswith("Z")
+
+
+def test_the_document_says_which_snapshot(catalog: Catalog) -> None:
+    document = list_prices(catalog, limit=1)
+    assert list(document) == ["snapshot_id", "as_of", "prices"]
+    assert document["snapshot_id"] == catalog.meta.snapshot_id
+    assert document["as_of"] == catalog.meta.as_of.isoformat().replace("+00:00", "Z")
+    assert json.loads(to_json_bytes(document)) == document  # plain JSON values throughout
+
+
+def test_filters_and_limit(catalog: Catalog) -> None:
+    spot = list_prices(
+        catalog,
+        instance_type=["p5.48xlarge", "P4D.24xlarge"],
+        region=["us-east-1", "us-west-2"],
+        purchase_option=["spot"],
+    )["prices"]
+    assert {p["instance_type"] for p in spot} == {"p5.48xlarge", "p4d.24xlarge"}
+    assert {p["purchase_option"] for p in spot} == {"spot"}
+    assert {p["region"] for p in spot} <= {"us-east-1", "us-west-2"}
+    assert all(p["availability_zone_id"] for p in spot)  # a spot price is that of a zone
+    assert (
+        list_prices(catalog, region="us-east-1", limit=3)["prices"]
+        == list_prices(catalog, region="US-EAST-1")["prices"][:3]
+    )
+    everything = list_prices(catalog)["prices"]
+    assert list_prices(catalog, region="all")["prices"] == everything
+    assert len(everything) == catalog.meta.quote_count
+
+
+def test_a_type_without_a_price_has_no_rows_rather_than_a_zero(catalog: Catalog) -> None:
+    assert list_prices(catalog, instance_type="p5e.48xlarge", purchase_option="on_demand")["prices"] == []
+    assert all(Decimal(p["effective_unit_price"]) > 0 for p in list_prices(catalog)["prices"])
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"region": "us-esat-1"}, r"unknown region 'us-esat-1'; did you mean us-east-1"),
+        ({"instance_type": "g5.xlrage"}, r"unknown instance type 'g5\.xlrage'; did you mean g5\.xlarge"),
+        ({"instance_type": "g5.xlarge", "provider": "gcp"}, "unknown instance type 'g5.xlarge'"),
+        ({"provider": "asw"}, "unknown provider 'asw'; did you mean aws"),
+        ({"purchase_option": "ondemand"}, "unknown purchase option 'ondemand'; did you mean on_demand"),
+    ],
+)
+def test_a_name_that_nothing_has_is_an_error_not_an_empty_list(
+    catalog: Catalog, given: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(UnknownName, match=why):
+        list_prices(catalog, **given)
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_limit_below_one_is_refused(catalog: Catalog, limit: int) -> None:
+    with pytest.raises(BadRequest, match="limit"):
+        list_prices(catalog, limit=limit)
+    with pytest.raises(BadRequest, match="limit"):
+        list_instances(catalog, limit=limit)
