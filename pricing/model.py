@@ -153,7 +153,9 @@ class Quote:
     def usd_per_hour(self) -> UsdPerHour:
         """The effective price of one instance-hour in USD; refuses another currency or unit."""
         if self.currency != "USD" or self.unit != "Hrs":
-            raise CurrencyError(f"{self.instance_type} {self.region}: quoted in {self.currency} per {self.unit}, not USD per hour; state a rate to convert")
+            raise CurrencyError(
+                f"{self.instance_type} {self.region}: quoted in {self.currency} per {self.unit}, not USD per hour; state a rate to convert"
+            )
         return UsdPerHour(self.effective_unit_price)
 
 
