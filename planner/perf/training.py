@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from planner.models.sample_work import with_input
 from planner.models.spec import ModelKind, ModelSpec
 from planner.perf.fractions import TRAINING, efficiency_of
 from planner.perf.llm_report import IDLE_POWER_SHARE, PREFILL_POWER_SHARE
@@ -53,6 +54,8 @@ def evaluate_training(
     """
     if spec.kind is ModelKind.ENCODER and spec.max_context is not None:
         work = replace(work, sequence_length=min(work.sequence_length, spec.max_context))  # learned positions end there
+    if spec.kind is ModelKind.VISION and work.input_size is not None:
+        spec = with_input(spec, size=work.input_size)
     outcomes: list[list[Outcome]] = [[] for _ in hardware]
     by_width: dict[bool, list[Prepared]] = {}
     for index, device in enumerate(hardware):

@@ -145,7 +145,7 @@ def compute_surface(
         micro_s = micro * executed / (rate * ramp)
     elif items[0].efficiency.workload == "convolution":
         # Both at full speed, one after the other, over one efficiency: convolutions wait for memory as much as for arithmetic.
-        traffic = TRAINING_PASSES * kept.none * (1 + recompute / 3)
+        traffic = TRAINING_PASSES * kept.written * (1 + recompute / 3)
         micro_s = micro * (executed / rate + traffic / (bandwidth * column([i.efficiency.value for i in items])))
     else:
         micro_s = micro * executed / rate

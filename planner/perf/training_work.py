@@ -36,6 +36,23 @@ def counted_in_tokens(spec: ModelSpec) -> bool:
     return spec.generates_tokens or spec.kind is ModelKind.ENCODER
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnePass:
+    """One forward pass of a model that is not counted in tokens: FLOPs and the elements that its layers write."""
+
+    flops: float
+    activation_elements: float
+
+
+def one_pass(spec: ModelSpec) -> OnePass:
+    """Return the work of one pass over one sample; a diffusion model trains on one denoising step without guidance."""
+    sample = spec.sample
+    if sample is None:
+        raise ValueError(f"{spec.name} is counted in tokens, or its work per sample is not known")
+    passes = sample.steps * (1 if sample.curve is None else sample.curve.passes_per_step)
+    return OnePass(flops=sample.flops / passes, activation_elements=sample.activation_elements / passes)
+
+
 def active_expert_share(spec: ModelSpec) -> float:
     """Return the share of the routed experts that one token multiplies (1 for dense models)."""
     for feed_forward in spec.feed_forward:
@@ -77,10 +94,7 @@ def sample_flops(spec: ModelSpec, work: TrainingWork) -> SampleFlops:
     """
     frozen = work.method in PARAMETER_EFFICIENT
     if not counted_in_tokens(spec):
-        if spec.sample is None:
-            msg = f"{spec.name} has no sample work"
-            raise ValueError(msg)
-        forward = spec.sample.flops / spec.sample.steps  # a diffusion model trains on one denoising step
+        forward = one_pass(spec).flops
         return SampleFlops(tokens=1.0, forward=forward, backward=forward * (1 if frozen else 2))
     s = work.sequence_length
     stacks = 2 if spec.kind is ModelKind.ENCODER_DECODER else 1
