@@ -15,7 +15,7 @@ BASIS_WORDS: Mapping[str, str] = {
     "measured": "measured on this hardware",
     "silicon": "from measured operator tables",
     "published": "published by others",
-    "modelled": "modelled",
+    "modelled": "roofline of the chip's datasheet with fitted efficiencies",
 }
 
 

@@ -29,13 +29,18 @@ def index_text(terms: Sequence[Term], *, width: int, colour: bool) -> str:
     room = max(len(t.term) for t in terms) + 2
     parts: list[RenderableType] = []
     for t in terms:
-        line = Text(t.term, style=STRONG)
-        line.append(" " * (room - len(t.term)))
-        line.append(t.definition, style=QUIET)
-        line.no_wrap, line.overflow = True, "ellipsis"
+        line = Text(f"{t.term:<{room}}", style=STRONG)
+        line.append(beginning(t.definition, width - room), style=QUIET)
         parts.append(line)
     return rendered(
         [*parts, Text(""), Text("`planner glossary TERM` gives the whole entry.", style=QUIET)],
         width=width,
         colour=colour,
     )
+
+
+def beginning(text: str, columns: int) -> str:
+    """Return as many whole words of a text as fit, with a sign where something is left out."""
+    if len(text) <= columns:
+        return text
+    return text[: max(0, columns - 1)].rsplit(" ", 1)[0].rstrip(" ,;:") + "…"

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from planner.cli.figures import ABSENT, TIMES, count, count_of, day_of, dollars_per_hour, figure, whole, words
-from planner.cli.paint import QUIET, STRONG, Cell, Column, indented, rendered, table
+from planner.cli.paint import BAD, CARE, GOOD, QUIET, STRONG, Cell, Column, indented, rendered, table
 
 Document = Mapping[str, Any]
 
@@ -212,5 +212,22 @@ def model_text(document: Document, *, width: int, colour: bool) -> str:
     name_width = max(len(name) for name, _ in lines)
     parts += [
         indented(f"{name:<{name_width}}  {value}" if width >= 60 else f"{name}: {value}") for name, value in lines
+    ]
+    return rendered(parts, width=width, colour=colour)
+
+
+def checks_text(document: Document, *, width: int, colour: bool) -> str:
+    """Return what `doctor` found, for a terminal of `width` columns."""
+    styles = {"ok": GOOD, "note": CARE, "fault": BAD}
+    parts: list[RenderableType] = []
+    for check in document["checks"]:
+        line = Text(f"{check['state']:<5}", style=styles[check["state"]])
+        line.append(f"  {check['name']}: ", style=STRONG)
+        line.append(check["found"])
+        parts.append(line)
+    faults = sum(check["state"] == "fault" for check in document["checks"])
+    parts += [
+        Text(""),
+        Text("All of it works." if not faults else f"{count(faults, 'fault')}.", style=GOOD if not faults else BAD),
     ]
     return rendered(parts, width=width, colour=colour)

@@ -38,13 +38,15 @@ class Cell:
 class Column:
     """A column: its title, what stands under the title (the unit), its cells, and when it may go.
 
-    `keep` is the order of importance: columns with the highest number are dropped first, 0 is never dropped.
+    `keep` is the order of importance: columns with the highest number are dropped first, 0 is never dropped. Texts of a column
+    with a `narrowest` are cut to that before anything is dropped.
     """
 
     title: str
     unit: str = ""
     right: bool = False
     keep: int = 0
+    narrowest: int | None = None
     cells: list[Cell] = field(default_factory=list)
 
     @property
@@ -53,10 +55,23 @@ class Column:
         texts = [self.title, self.unit, *(text for c in self.cells for text in (c.main, c.under))]
         return max(cell_len(text) for text in texts)
 
+    def cut(self, width: int) -> Column:
+        """Return the column with longer texts cut to `width`, which an ellipsis shows."""
+        cells = [Cell(shortened(c.main, width), shortened(c.under, width), c.style, c.under_style) for c in self.cells]
+        return Column(self.title, self.unit, self.right, self.keep, self.narrowest, cells)
+
+
+def shortened(text: str, width: int) -> str:
+    """Return a text cut to `width` columns, which an ellipsis shows."""
+    return text if cell_len(text) <= width else text[: width - 1].rstrip() + "…"
+
 
 def fitting(columns: Sequence[Column], width: int) -> tuple[list[Column], list[Column]]:
     """Return the columns that fit into `width` and those left out; empty columns go first, whatever the width."""
     kept = [c for c in columns if any(x.main or x.under for x in c.cells)]
+    if taken(kept) > width:
+        kept = [c.cut(max(c.narrowest, c.width - (taken(kept) - width))) if c.narrowest else c for c in kept]
+        columns = list(kept)
     dropped: list[Column] = []
     while taken(kept) > width:
         least = max(kept, key=lambda c: c.keep)
@@ -105,7 +120,7 @@ def table(columns: Sequence[Column], width: int) -> list[RenderableType]:
         )
     parts: list[RenderableType] = [out]
     if dropped:
-        names = ", ".join(c.title for c in columns if c in dropped)
+        names = ", ".join(c.title for c in dropped)
         parts.append(Text(f"left out at this width: {names}", style=QUIET))
     return parts
 

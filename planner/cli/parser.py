@@ -63,7 +63,7 @@ class Parser(argparse.ArgumentParser):
 
 def load(verb: str) -> VerbModule:
     """Import and return the module of a verb."""
-    module: VerbModule = import_module(f"planner.cli.verbs.{VERBS[verb].module}")  # type: ignore[assignment]  # a module has the protocol's functions
+    module: VerbModule = import_module(f"planner.cli.verbs.{VERBS[verb].module}")
     return module
 
 

@@ -14,7 +14,6 @@ from planner.cli.figures import (
     TIMES,
     age,
     at,
-    count,
     count_of,
     day_of,
     dollars_per_hour,
@@ -25,6 +24,7 @@ from planner.cli.figures import (
     whole,
     words,
 )
+from planner.cli.footnotes import marks_of, note_marks, notes, rejections
 from planner.cli.paint import BAD, CARE, GOOD, QUIET, STRONG, Cell, Column, indented, rendered, table
 
 Document = Mapping[str, Any]
@@ -39,40 +39,39 @@ def recommendations_text(document: Document, *, width: int, colour: bool) -> str
         parts += table(columns_of(document, rows, marks), width)
     else:
         parts.append(Text("Nothing fits. Why each candidate was turned down stands below.", style=f"{STRONG} {BAD}"))
-    parts += [Text(""), *provenance(document)]
+    parts += [*(left_out_of_the_bill(document) if rows else ()), Text(""), *provenance(document, rows)]
     if marks:
-        parts += [Text(""), *notes(marks)]
+        parts += [Text(""), *notes(rows, marks)]
     if document["rejections"]:
-        parts += [Text(""), *rejections(document["rejections"], width)]
+        parts += [Text(""), *rejections(document["rejections"])]
+    if rows and rows[0].get("explanation"):
+        from planner.cli.explain_table import derivation
+
+        parts += [Text(""), *derivation(document, rows[0], width)]
+        parts += [Text(""), Text("The other rows: `planner explain … --rank N`.", style=QUIET)] if len(rows) > 1 else []
+    if rows and rows[0].get("explanation"):
+        from planner.cli.explain_table import derivation
+
+        parts += [Text(""), *derivation(document, rows[0], width)]
+        parts += [Text(""), Text("The other rows: `planner explain … --rank N`.", style=QUIET)] if len(rows) > 1 else []
     return rendered(parts, width=width, colour=colour)
 
 
 def heading(document: Document) -> list[RenderableType]:
     """Return the title, which names the model that an alias became, and the assumptions that every figure rests on."""
-    request = document["request"]
-    name = model_name(document)
-    asked = request.get("model")
-    title = Text(name, style=STRONG)
-    title.append(f"  {work_of(document)}", style="")
-    facts = (
-        [f"{count_of(at(document, 'request.parameters_total'))} parameters"]
-        if at(document, "request.parameters_total")
-        else []
-    )
-    if asked and asked != name and "/" not in asked:
-        facts.insert(0, f"“{asked}” is {name}")
+    model = document["model"]
+    title = Text(model["name"], style=STRONG)
+    title.append(f" {work_of(document)}")
+    facts = [f"“{model['alias']}” is {model['name']}"] if model.get("alias") else []
+    facts.append(f"{count_of(model['parameters_total'])} parameters")
+    if model.get("parameters_active") not in (None, model["parameters_total"]):
+        facts.append(f"{count_of(model['parameters_active'])} of them active per token")
     lines: list[RenderableType] = [title]
     lines.append(Text("; ".join([*facts, *work_assumptions(document)]), style=QUIET))
-    lines.append(Text(market_line(request), style=QUIET))
+    lines.append(Text(market_line(document["request"]), style=QUIET))
+    changed = [f"{k} = {v}" for k, v in (document.get("stage_presets") or {}).items()]
+    lines += [Text(f"stage {document['request']['stage']} set {', '.join(changed)}", style=QUIET)] if changed else []
     return lines
-
-
-def model_name(document: Document) -> str:
-    """Return the full name of the model that was sized."""
-    for path in ("request.model_name", "request.resolved_model", "model.name", "request.model"):
-        if isinstance(found := at(document, path), str):
-            return found
-    return f"a model of {count_of(at(document, 'request.params'))} parameters"
 
 
 def is_training(document: Document) -> bool:
@@ -82,8 +81,7 @@ def is_training(document: Document) -> bool:
 
 def works_in_samples(document: Document) -> bool:
     """Return whether one inference is one sample rather than a request of tokens."""
-    rows = document.get("recommendations") or []
-    return bool(rows) and all(at(row, "performance.output_tokens_per_s") is None for row in rows)
+    return document["model"].get("one_inference") is not None
 
 
 def work_of(document: Document) -> str:
@@ -107,11 +105,11 @@ def work_assumptions(document: Document) -> list[str]:
     request = document["request"]
     if is_training(document):
         return [f"sequences of {whole(request.get('sequence_length'))} tokens"] if request.get("dataset_tokens") else []
-    unit = (
-        "one inference = one sample"
-        if works_in_samples(document)
-        else f"one inference = {whole(request.get('input_tokens'))} input + {whole(request.get('output_tokens'))} output tokens"
-    )
+    unit = f"one inference = {document['model']['one_inference']}"
+    if not works_in_samples(document):
+        unit = (
+            f"one inference = {whole(request['input_tokens'])} input + {whole(request['output_tokens'])} output tokens"
+        )
     share = request.get("utilisation", 1.0)
     load = "at full load" if share == 1 else f"at {figure(share * 100)} % utilisation"
     if request.get("requests_per_s"):
@@ -132,38 +130,24 @@ def market_line(request: Mapping[str, Any]) -> str:
     return "; ".join(part for part in (regions if regions != "all" else "every region", options, by) if part)
 
 
-def columns_of(document: Document, rows: Sequence[Document], marks: Mapping[str, str]) -> list[Column]:
+def columns_of(document: Document, rows: Sequence[Document], marks: Sequence[tuple[str, str]]) -> list[Column]:
     """Return the columns that suit the work, most important ones with the lowest `keep`."""
     several_regions = len({row["region"] for row in rows}) > 1
     columns = [
         Column("#", right=True, cells=[Cell(str(row.get("rank", ""))) for row in rows]),
         Column("Instance", "bought as", cells=[instance_cell(row, several_regions, marks) for row in rows]),
-        Column("GPUs", "layout", cells=[layout_cell(row) for row in rows], keep=1),
+        Column("GPUs", "layout", cells=[layout_cell(row) for row in rows], keep=1, narrowest=22),
         Column("Memory", "GiB each", right=True, keep=6, cells=[memory_cell(row) for row in rows]),
     ]
     columns += training_columns(rows) if is_training(document) else inference_columns(rows)
-    columns.append(
-        Column(
-            "Basis",
-            "price of",
-            keep=5,
-            cells=[
-                Cell(
-                    at(row, "performance.basis") or "",
-                    price_day(row, document),
-                    style=GOOD if at(row, "performance.basis") == "measured" else "",
-                )
-                for row in rows
-            ],
-        )
-    )
+    columns.append(Column("Basis", "price of", keep=5, cells=[basis_cell(row) for row in rows]))
     return columns
 
 
-def instance_cell(row: Document, several_regions: bool, marks: Mapping[str, str]) -> Cell:
+def instance_cell(row: Document, several_regions: bool, marks: Sequence[tuple[str, str]]) -> Cell:
     """Return the instance type, how many, how bought and where; letters refer to the notes."""
     many = f"{row['instance_count']} {TIMES} " if row.get("instance_count", 1) > 1 else ""
-    letters = ",".join(marks[note] for note in row.get("notes") or () if note in marks)
+    letters = marks_of(row, marks)
     terms = [words(row["purchase_option"])]
     place = row.get("availability_zone_id") or (
         row["region"] if several_regions or row["purchase_option"] == "spot" else None
@@ -191,10 +175,10 @@ def layout_cell(row: Document) -> Cell:
         layout.get("pipeline_parallel"),
         layout.get("replicas_per_instance"),
     )
-    split = [f"TP{tensor}"] if tensor and tensor > 1 else []
+    split = [f"TP{tensor}"] if tensor and (tensor > 1 or (replicas or 1) > 1) else []
     split += [f"PP{pipeline}"] if pipeline and pipeline > 1 else []
     if replicas and replicas > 1:
-        parts.append(f"{replicas} {TIMES} {' '.join(split) or '1 GPU'}")
+        parts.append(f"{replicas}{TIMES}{' '.join(split)}" if split else f"{replicas} replicas")
     elif split:
         parts.append(" ".join(split))
     if layout.get("method"):
@@ -202,10 +186,10 @@ def layout_cell(row: Document) -> Cell:
         parts += [f"micro-batch {layout['micro_batch']}"] if layout.get("micro_batch") else []
         parts += ["checkpointing"] if layout.get("checkpointing") not in (None, "none") else []
     elif layout.get("max_concurrency"):
-        parts.append(f"{layout['max_concurrency']:,} at once")
+        parts.append(f"{layout['max_concurrency']:,} {'each' if (replicas or 1) > 1 else 'at once'}")
     elif layout.get("batch"):
         parts.append(f"batch {layout['batch']:,}")
-    return Cell(gpus, ", ".join(parts))
+    return Cell(gpus, " ".join(parts[:2]) + "".join(f", {part}" for part in parts[2:]))
 
 
 def memory_cell(row: Document) -> Cell:
@@ -227,8 +211,8 @@ def rate_column(rows: Sequence[Document], path: str, unit: str, keep: int) -> Co
     """Return a column of rates with their ranges."""
     figures = [ranged(row, path) for row in rows]
     return Column(
-        "Throughput",
         unit,
+        f"p10{DASH}p90",
         right=True,
         keep=keep,
         cells=[Cell(figure(value), spread(low, high)) for value, low, high in figures],
@@ -239,9 +223,9 @@ def inference_columns(rows: Sequence[Document]) -> list[Column]:
     """Return throughput, latency, USD per hour and per million inferences."""
     tokens = any(at(row, "performance.output_tokens_per_s") is not None for row in rows)
     path, unit = (
-        ("performance.requests_per_s", "requests/s")
+        ("performance.requests_per_s", "Req/s")
         if tokens or all(at(row, "performance.samples_per_s") is None for row in rows)
-        else ("performance.samples_per_s", "samples/s")
+        else ("performance.samples_per_s", "Samples/s")
     )
     latency = [
         Cell(milliseconds(at(row, "performance.ttft_ms.p99")), milliseconds(at(row, "performance.tpot_ms.p99")))
@@ -255,7 +239,8 @@ def inference_columns(rows: Sequence[Document]) -> list[Column]:
         Column("TTFT p99" if tokens else "Latency", "TPOT p99" if tokens else "p99", right=True, keep=4, cells=latency),
         Column("$/h", right=True, keep=2, cells=[Cell(dollars_per_hour(at(row, "cost.usd_per_hour"))) for row in rows]),
         Column(
-            "$/M inferences",
+            "$/M",
+            "inferences",
             right=True,
             cells=[
                 Cell(figure(value), spread(low, high), style=f"{STRONG} {GOOD}" if row.get("rank") == 1 else STRONG)
@@ -274,7 +259,7 @@ def training_columns(rows: Sequence[Document]) -> list[Column]:
         rate_column(
             rows,
             "performance.total_tokens_per_s" if by_tokens else "performance.samples_per_s",
-            "tokens/s" if by_tokens else "samples/s",
+            "Tokens/s" if by_tokens else "Samples/s",
             keep=4,
         ),
         Column(
@@ -299,99 +284,58 @@ def training_columns(rows: Sequence[Document]) -> list[Column]:
     ]
 
 
-def price_day(row: Document, document: Document) -> str:
-    """Return the day of the price of a row: that of its own lines, else of its kind of source."""
-    own = at(row, "cost.price_as_of") or row.get("price_as_of")
-    if own:
-        return day_of(own)
-    kind = {"on_demand": "on_demand", "spot": "spot"}.get(row["purchase_option"], "commitment")
-    days = [s["as_of"] for s in at(document, "prices.sources") or () if s.get("kind") == kind]
-    return day_of(max(days) if days else at(document, "prices.as_of"))
+def basis_cell(row: Document) -> Cell:
+    """Return what the figures rest on and the day of the price; a stale price is marked."""
+    basis = at(row, "performance.basis") or ""
+    stale = at(row, "price.stale")
+    day = day_of(at(row, "price.as_of")) + (" !" if stale else "")
+    return Cell(basis, day, style=GOOD if basis == "measured" else "", under_style=CARE if stale else QUIET)
 
 
-def provenance(document: Document) -> list[RenderableType]:
-    """Return where prices come from and how old they are, and what the figures rest on."""
-    lines: list[RenderableType] = []
+def provenance(document: Document, rows: Sequence[Document]) -> list[RenderableType]:
+    """Return where prices come from and how old they are, what the figures rest on, and what the bill leaves out."""
     prices = document["prices"]
     text = Text("Prices  ", style=STRONG)
-    text.append(f"snapshot {str(prices['snapshot_id'])[:12]}: ")
-    for i, source in enumerate(newest_by_kind(prices["sources"])):
-        text.append("; " if i else "")
-        text.append(
-            f"{words(source.get('kind') or source['source'])} of {day_of(source['as_of'])}, {age(source.get('age_hours'))}"
-        )
-        if source.get("stale"):
+    text.append(f"snapshot {str(prices['snapshot_id'])[:12]}")
+    for source in newest_by_kind(prices["sources"]):
+        text.append(f"; {words(source['kind'])} of {day_of(source['as_of'])}, {age(source['age_hours'])}")
+        if source["stale"]:
             text.append(" (STALE)", style=CARE)
-    lines.append(text)
-    if any(source.get("stale") for source in prices["sources"]):
+    lines: list[RenderableType] = [text]
+    if any(source["stale"] for source in prices["sources"]):
         lines.append(
             indented(
-                Text(
-                    "Stale means older than 24 h for spot, 30 days for on-demand, 90 days for commitments: treat the ranking as right, the dollars as of that day.",
-                    style=CARE,
-                )
+                "Stale (!): older than 24 h for spot, 30 days for on-demand, 90 days for commitments. Dollars and ranking are as of those days.",
+                style=CARE,
             )
         )
-    bases = dict.fromkeys(at(row, "performance.basis") for row in document["recommendations"])
+    bases = dict.fromkeys(at(row, "performance.basis") for row in rows)
     if bases:
-        said = "; ".join(
-            f"{b} = {BASIS_WORDS[b]}"
-            if BASIS_WORDS.get(b, b) != b
-            else f"{b} = roofline of the chip's datasheet with fitted efficiencies"
-            for b in bases
-            if b
-        )
+        said = "; ".join(f"{basis} = {BASIS_WORDS[basis]}" for basis in bases if basis)
         figures_line = Text("Figures  ", style=STRONG)
-        figures_line.append(f"{said}; ranges are p10{DASH}p90; latency at full load, p99")
+        figures_line.append(f"{said}; ranges are p10{DASH}p90")
         lines.append(figures_line)
+    if any(at(row, "layout.replicas_per_instance") not in (None, 1) for row in rows):
+        lines.append(
+            indented(
+                f"2{TIMES}TP4, 64 each: two replicas per instance, each on 4 GPUs with up to 64 requests in flight",
+                style=QUIET,
+            )
+        )
     return lines
+
+
+def left_out_of_the_bill(document: Document) -> list[RenderableType]:
+    """Return what the costs do not contain."""
+    off = [words(a["name"].removesuffix("_cost")) for a in document.get("assumptions") or () if a.get("value") == "off"]
+    return [Text(f"Not in the bill: {', '.join(off)}.", style=QUIET)] if off else []
 
 
 def newest_by_kind(sources: Sequence[Document]) -> list[Document]:
     """Return one source per kind of price, the newest; kinds that are not prices of instances are left to `doctor` and JSON."""
     newest: dict[str, Document] = {}
     for source in sources:
-        kind = str(source.get("kind") or source["source"])
+        kind = str(source["kind"])
         if kind not in newest or str(source["as_of"]) > str(newest[kind]["as_of"]):
             newest[kind] = source
     return list(newest.values())
-
-
-def note_marks(rows: Sequence[Document]) -> dict[str, str]:
-    """Return a letter for every different note of the rows, in order of appearance."""
-    found = dict.fromkeys(note for row in rows for note in row.get("notes") or ())
-    return {note: letter(i) for i, note in enumerate(found)}
-
-
-def letter(index: int) -> str:
-    """Return a, b, … z, aa, ab, … ."""
-    return (letter(index // 26 - 1) if index >= 26 else "") + chr(ord("a") + index % 26)
-
-
-def notes(marks: Mapping[str, str]) -> list[RenderableType]:
-    """Return the notes under their letters."""
-    return [Text("Notes", style=STRONG), *(indented(f"[{mark}] {note}") for note, mark in marks.items())]
-
-
-def rejections(items: Sequence[Document], width: int) -> list[RenderableType]:
-    """Return what was turned down, grouped by reason: how many types, and the example that came nearest with its figures."""
-    by_reason: dict[str, list[Document]] = {}
-    for item in items:
-        by_reason.setdefault(item["reason"], []).append(item)
-    types = len({item["instance_type"] for item in items})
-    title = Text("Turned down  ", style=STRONG)
-    title.append(f"{count(types, 'instance type')}; all of them with their figures: --format json", style=QUIET)
-    lines: list[RenderableType] = [title]
-    for reason, group in sorted(by_reason.items(), key=lambda pair: -len(pair[1])):
-        line = Text(f"{words(reason)}: ", style="")
-        names = list(dict.fromkeys(item["instance_type"] for item in group))
-        line.append(f"{count(len(names), 'type')}", style=STRONG)
-        best = group[0]
-        line.append(
-            f", for example {best['instance_type']}: {best['detail']}"
-            if len(names) > 1
-            else f": {best['instance_type']}: {best['detail']}",
-            style=QUIET,
-        )
-        lines.append(indented(line))
-    return lines

@@ -33,6 +33,4 @@ def answer_columns(document: Document) -> dict[str, Any]:
     """Return the columns that say which answer a row belongs to."""
     from planner.reports.flat import ANSWER_COLUMNS, value_at
 
-    found = {column: value_at(document, column) for column in ANSWER_COLUMNS}
-    found["model"] = value_at(document, "request.model_name") or value_at(document, "request.model")
-    return found
+    return {column: value_at(document, column) for column in ANSWER_COLUMNS}

@@ -67,7 +67,7 @@ ROW_COLUMNS: tuple[str, ...] = (
 )
 """Columns of one recommendation or estimate."""
 
-ANSWER_COLUMNS: tuple[str, ...] = ("id", "model", "prices.snapshot_id", "prices.as_of", "planner_version")
+ANSWER_COLUMNS: tuple[str, ...] = ("id", "model.name", "prices.snapshot_id", "prices.as_of", "planner_version")
 """Columns that say which answer a row belongs to; the same on each of its rows."""
 
 RECOMMEND_COLUMNS = ROW_COLUMNS + ANSWER_COLUMNS
@@ -157,6 +157,22 @@ MODEL_COLUMNS: tuple[str, ...] = (
     ),
     *("weight_bytes.bf16", "weight_bytes.fp8", "weight_bytes.int4", "max_context", "source"),
 )
+
+SCHEMA_COLUMNS: tuple[str, ...] = ("database", "revision", "expected_revision", "current")
+CHECK_COLUMNS: tuple[str, ...] = ("name", "state", "found")
+
+TERM_COLUMNS: tuple[str, ...] = (
+    "rank",
+    "instance_type",
+    "region",
+    "purchase_option",
+    "name",
+    "value",
+    "unit",
+    "formula",
+    "source",
+)
+"""Columns of `explain`: one row per term of a derivation."""
 
 
 def value_at(document: Any, path: str) -> Any:

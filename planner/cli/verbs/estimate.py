@@ -19,14 +19,16 @@ def run(args: Namespace) -> int:
     """Answer and render; 3 when it does not fit."""
     request = request_from(args, EstimateRequest)
     from planner.bootstrap import answer_estimate
-    from planner.cli.render import answer_columns, show
+    from planner.cli.render import show
 
     document = answer_estimate(request)
+
+    works = document["layout"] is not None
 
     def rows() -> tuple[tuple[str, ...], list[list[str]]]:
         from planner.reports.flat import ESTIMATE_COLUMNS, rows_of
 
-        return ESTIMATE_COLUMNS, rows_of(estimates(document), ESTIMATE_COLUMNS, answer_columns(document))
+        return ESTIMATE_COLUMNS, rows_of([document] if works else [], ESTIMATE_COLUMNS)
 
     def table(answer: Document, *, width: int, colour: bool) -> str:
         from planner.cli.estimate_table import estimate_text
@@ -34,10 +36,8 @@ def run(args: Namespace) -> int:
         return estimate_text(answer, width=width, colour=colour)
 
     show(document, args.format, rows=rows, table=table)
-    return Exit.ANSWER if estimates(document) else Exit.NOTHING_FITS
+    if args.format == "csv" and not works:
+        from planner.cli.output import complain
 
-
-def estimates(document: Document) -> list[Document]:
-    """Return the estimates of an answer: none when the layout does not fit."""
-    found = document.get("estimates")
-    return list(found) if found is not None else [document["estimate"]] if document.get("estimate") else []
+        complain("planner estimate: it does not fit; --format table or json says why")
+    return Exit.ANSWER if works else Exit.NOTHING_FITS

@@ -1,0 +1,129 @@
+"""What `doctor` looks at: each check says in plain words what it found, and is "ok", a "note" (works, worth knowing) or a "fault"."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Callable
+from importlib import metadata, util
+from pathlib import Path
+
+from planner import __version__
+from planner.cli.errors import translated
+from planner.cli.figures import age, count, day_of, words
+from planner.ports import Document
+
+OK, NOTE, FAULT = "ok", "note", "fault"
+
+BASE = ("numpy", "rich", "platformdirs", "pydantic", "fastapi", "uvicorn", "sqlalchemy", "alembic", "psycopg")
+OPTIONAL = {"torch": "benchmarks on this machine", "pynvml": "benchmarks on this machine (package nvidia-ml-py)"}
+
+
+def examine(database_url: str | None = None) -> Document:
+    """Return `{planner_version, well, checks[{name, state, found}]}`; reads, never writes."""
+    checks = [
+        check("planner", lambda: (OK, f"version {__version__}, in {Path(__file__).resolve().parents[1]}")),
+        check(
+            "python",
+            lambda: (OK, f"{platform.python_version()} ({platform.system()} {platform.machine()}), {sys.executable}"),
+        ),
+        check("packages", base_packages),
+        check("optional packages", optional_packages),
+        check("data directory", data_directory),
+        check("price snapshot", price_snapshot),
+        check("prices' age", price_ages),
+        check("models", models),
+        check("database", lambda: database(database_url)),
+    ]
+    return {"planner_version": __version__, "well": all(c["state"] != FAULT for c in checks), "checks": checks}
+
+
+def check(name: str, look: Callable[[], tuple[str, str]]) -> Document:
+    """Return what one look found; an error that we know is a fault in its own words."""
+    try:
+        state, found = look()
+    except Exception as e:
+        known = translated(e)
+        if known is None:
+            raise
+        state, found = FAULT, str(known)
+    return {"name": name, "state": state, "found": found}
+
+
+def base_packages() -> tuple[str, str]:
+    """Look for what every command needs."""
+    missing = [name for name in BASE if util.find_spec(name) is None]
+    if missing:
+        return FAULT, f"missing: {', '.join(missing)}; install planner again"
+    return OK, ", ".join(f"{name} {metadata.version(name)}" for name in BASE)
+
+
+def optional_packages() -> tuple[str, str]:
+    """Look for what only some commands need."""
+    there = [name for name in OPTIONAL if util.find_spec(name) is not None]
+    missing = [f"{name}, for {use}" for name, use in OPTIONAL.items() if name not in there]
+    said = "; ".join(
+        [
+            *([f"installed: {', '.join(there)}"] if there else []),
+            *([f"not installed: {'; '.join(missing)}"] if missing else []),
+        ]
+    )
+    return (OK, said) if not missing else (NOTE, said)
+
+
+def data_directory() -> tuple[str, str]:
+    """Look at the folder for saved answers and newer prices."""
+    from planner.bootstrap import data_dir
+
+    folder = data_dir()
+    if not folder.exists():
+        return OK, f"{folder} (not made yet; made when something is saved)"
+    if not folder.is_dir():
+        return FAULT, f"{folder} is not a folder"
+    return (
+        (OK, str(folder))
+        if os.access(folder, os.W_OK)
+        else (NOTE, f"{folder} cannot be written; --save and `planner serve` need another one: PLANNER_DATA_DIR")
+    )
+
+
+def price_snapshot() -> tuple[str, str]:
+    """Open the snapshot that answers are made from."""
+    from planner.bootstrap import open_catalog
+
+    meta = open_catalog().meta
+    return (
+        OK,
+        f"{meta.snapshot_id[:12]} ({meta.origin}): {count(meta.quote_count, 'price')}, {count(meta.instance_type_count, 'instance type')}, on-demand prices of {day_of(meta.as_of.isoformat())}",
+    )
+
+
+def price_ages() -> tuple[str, str]:
+    """Say how old each kind of price is, newest source of each."""
+    from planner.bootstrap import open_catalog, utc_now
+    from planner.services.documents import STALE_AFTER_HOURS
+
+    newest: dict[str, float] = {}
+    now = utc_now()
+    for source in open_catalog().meta.sources:
+        hours = (now - source.as_of).total_seconds() / 3600
+        newest[source.kind] = min(hours, newest.get(source.kind, hours))
+    stale = [kind for kind, hours in newest.items() if hours > STALE_AFTER_HOURS.get(kind, float("inf"))]
+    said = ", ".join(f"{words(kind)} {age(hours)}" for kind, hours in newest.items())
+    return (NOTE, f"{said}; stale: {', '.join(words(k) for k in stale)}") if stale else (OK, said)
+
+
+def models() -> tuple[str, str]:
+    """Count the models that are known by name."""
+    from planner.services.find_model import model_names
+
+    return OK, f"{count(len(model_names()), 'name')} and aliases; `planner models list`"
+
+
+def database(url: str | None) -> tuple[str, str]:
+    """Try the database that saved answers go to."""
+    from planner.cli.verbs.db_current import in_words, schema_of
+
+    schema = schema_of(url)
+    return (OK if schema["current"] else NOTE), in_words(schema)
