@@ -6,7 +6,16 @@ from collections.abc import Sequence
 
 from planner.models.fields import Fields
 from planner.models.quantization import read_quantization, stored_tensors
-from planner.models.spec import AttentionLayers, FeedForwardLayers, ModelKind, ModelSpec, SampleWork, StateLayers, TensorClass, TensorGroup
+from planner.models.spec import (
+    AttentionLayers,
+    FeedForwardLayers,
+    ModelKind,
+    ModelSpec,
+    SampleWork,
+    StateLayers,
+    TensorClass,
+    TensorGroup,
+)
 from planner.models.tally import Tally
 
 _DTYPES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp32", "float8_e4m3fn": "bf16"}
@@ -84,4 +93,6 @@ def active_parameters(tensors: Sequence[TensorGroup], feed_forward: Sequence[Fee
     routed = [f for f in feed_forward if f.experts]
     experts = routed[0].experts if routed else 1
     chosen = routed[0].experts_per_token if routed else 1
-    return sum(t.parameters * chosen // experts if t.tensor_class is TensorClass.EXPERT else t.parameters for t in tensors)
+    return sum(
+        t.parameters * chosen // experts if t.tensor_class is TensorClass.EXPERT else t.parameters for t in tensors
+    )

@@ -26,7 +26,16 @@ def read_gptj(config: Fields) -> DecoderShape:
     return _gpt(config, attention_bias=False, positions=False, tied=False, norms=1, head_bias=True)
 
 
-def _gpt(config: Fields, *, attention_bias: bool, positions: bool, tied: bool, norms: int = 2, head_bias: bool = False, kv_heads: int | None = None) -> DecoderShape:
+def _gpt(
+    config: Fields,
+    *,
+    attention_bias: bool,
+    positions: bool,
+    tied: bool,
+    norms: int = 2,
+    head_bias: bool = False,
+    kv_heads: int | None = None,
+) -> DecoderShape:
     hidden, heads = config.integer("n_embd", "hidden_size"), config.head_count("n_head", "num_attention_heads")
     context = config.integer("n_positions", "n_ctx", "max_position_embeddings", maximum=MAX_CONTEXT)
     return DecoderShape(
@@ -53,7 +62,11 @@ def _gpt(config: Fields, *, attention_bias: bool, positions: bool, tied: bool, n
 
 def read_gpt_neo(config: Fields) -> DecoderShape:
     """GPT-Neo: layers alternate between full and local attention."""
-    hidden, heads, layers = config.integer("hidden_size"), config.head_count("num_heads", "num_attention_heads"), config.layer_count("num_layers", "num_hidden_layers")
+    hidden, heads, layers = (
+        config.integer("hidden_size"),
+        config.head_count("num_heads", "num_attention_heads"),
+        config.layer_count("num_layers", "num_hidden_layers"),
+    )
     context = config.integer("max_position_embeddings", maximum=MAX_CONTEXT)
     local = layers // 2
     return DecoderShape(
@@ -71,7 +84,14 @@ def read_gpt_neo(config: Fields) -> DecoderShape:
         mlp_bias=True,
         norm_bias=True,
         positions=context,
-        spans=(Span(layers=layers - local), Span(layers=local, kind=AttentionKind.SLIDING, window=config.integer("window_size", maximum=MAX_CONTEXT, default=256))),
+        spans=(
+            Span(layers=layers - local),
+            Span(
+                layers=local,
+                kind=AttentionKind.SLIDING,
+                window=config.integer("window_size", maximum=MAX_CONTEXT, default=256),
+            ),
+        ),
     )
 
 
@@ -173,7 +193,13 @@ def read_falcon(config: Fields) -> DecoderShape:
     new = config.flag("new_decoder_architecture", default=False)
     parallel = config.flag("parallel_attn", default=True)
     multi_query = config.flag("multi_query", default=True)
-    kv_heads = kv_heads_of(config, heads, "num_kv_heads" if config.has("num_kv_heads") else "n_head_kv") if new else 1 if multi_query else heads
+    kv_heads = (
+        kv_heads_of(config, heads, "num_kv_heads" if config.has("num_kv_heads") else "n_head_kv")
+        if new
+        else 1
+        if multi_query
+        else heads
+    )
     norms = config.integer("num_ln_in_parallel_attn", maximum=2, default=2 if new else 1) if new or parallel else 2
     bias = config.flag("bias", default=False)
     return DecoderShape(

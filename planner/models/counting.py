@@ -22,13 +22,19 @@ def kv_bytes_per_token(spec: ModelSpec, kv_precision: str = "fp16", tensor_paral
     `tensor_parallel` None is the whole model. Else bytes per GPU: KV heads are split, at least one per GPU (replicated where the degree
     exceeds them); a latent (MLA) is replicated. Example: Llama-3.1-8B, 2·32 layers·8 heads·128·2 bytes = 131,072.
     """
-    elements = sum(a.count * _cached_elements(a, tensor_parallel) for a in spec.attention if a.kind is not AttentionKind.CROSS)
+    elements = sum(
+        a.count * _cached_elements(a, tensor_parallel) for a in spec.attention if a.kind is not AttentionKind.CROSS
+    )
     return elements * kv_bytes_per_element(kv_precision)
 
 
-def cross_kv_bytes_per_input_token(spec: ModelSpec, kv_precision: str = "fp16", tensor_parallel: int | None = None) -> int:
+def cross_kv_bytes_per_input_token(
+    spec: ModelSpec, kv_precision: str = "fp16", tensor_parallel: int | None = None
+) -> int:
     """Return cached bytes per encoder position for the decoder's cross-attention; written once per request."""
-    elements = sum(a.count * _cached_elements(a, tensor_parallel) for a in spec.attention if a.kind is AttentionKind.CROSS)
+    elements = sum(
+        a.count * _cached_elements(a, tensor_parallel) for a in spec.attention if a.kind is AttentionKind.CROSS
+    )
     return elements * kv_bytes_per_element(kv_precision)
 
 
@@ -40,7 +46,9 @@ def _cached_elements(a: AttentionLayers, tensor_parallel: int | None) -> int:
     return -(-a.kv_heads // tensor_parallel) * (a.head_dim + a.value_head_dim)
 
 
-def windowed_kv_bytes(spec: ModelSpec, context: int, kv_precision: str = "fp16", tensor_parallel: int | None = None) -> int:
+def windowed_kv_bytes(
+    spec: ModelSpec, context: int, kv_precision: str = "fp16", tensor_parallel: int | None = None
+) -> int:
     """Return the cache bytes of one sequence of `context` tokens if windowed layers keep only their window: the lower bound.
 
     The upper bound is context x `kv_bytes_per_token` (engines without a hybrid cache manager reserve that).
@@ -58,7 +66,13 @@ def state_bytes_per_sequence(spec: ModelSpec, bytes_per_element: int = 2, tensor
     return sum(s.count * -(-s.state_elements_per_sequence // tensor_parallel) for s in spec.state) * bytes_per_element
 
 
-def max_cached_tokens(spec: ModelSpec, cache_bytes: float, kv_precision: str = "fp16", tensor_parallel: int | None = None, block_size: int = 16) -> int | None:
+def max_cached_tokens(
+    spec: ModelSpec,
+    cache_bytes: float,
+    kv_precision: str = "fp16",
+    tensor_parallel: int | None = None,
+    block_size: int = 16,
+) -> int | None:
     """Return how many tokens a cache of this size holds in whole blocks, or None for models without a cache."""
     per_token = kv_bytes_per_token(spec, kv_precision, tensor_parallel)
     return int(cache_bytes // (per_token * block_size)) * block_size if per_token else None
@@ -136,7 +150,11 @@ def active_matmul_parameters(spec: ModelSpec, tower: str = "text", *, with_head:
     share = routed[0].experts_per_token / routed[0].experts if routed else 1.0
     total = 0.0
     for t in spec.tensors:
-        if t.tower != tower or t.tensor_class in NOT_PER_TOKEN or (t.tensor_class is TensorClass.HEAD and not with_head):
+        if (
+            t.tower != tower
+            or t.tensor_class in NOT_PER_TOKEN
+            or (t.tensor_class is TensorClass.HEAD and not with_head)
+        ):
             continue
         total += t.matmul_parameters * (share if t.tensor_class is TensorClass.EXPERT else 1.0)
     return total
@@ -169,9 +187,18 @@ def state_flops_per_token(spec: ModelSpec) -> float:
 
 def flops_per_token(spec: ModelSpec, context: float) -> float:
     """Return forward FLOPs of one generated token at a context: 2 · active matrix numbers + attention + state update (+ cross-attention)."""
-    cross = sum(a.count * 2.0 * a.heads * (a.head_dim + a.value_head_dim) for a in spec.attention if a.kind is AttentionKind.CROSS)
+    cross = sum(
+        a.count * 2.0 * a.heads * (a.head_dim + a.value_head_dim)
+        for a in spec.attention
+        if a.kind is AttentionKind.CROSS
+    )
     encoder = spec.encoder_positions or (context if cross else 0.0)
-    return 2.0 * active_matmul_parameters(spec) + attention_flops_per_token(spec, context, absorbed=True) + state_flops_per_token(spec) + cross * encoder
+    return (
+        2.0 * active_matmul_parameters(spec)
+        + attention_flops_per_token(spec, context, absorbed=True)
+        + state_flops_per_token(spec)
+        + cross * encoder
+    )
 
 
 def prefill_flops(spec: ModelSpec, tokens: int) -> float:
@@ -180,10 +207,18 @@ def prefill_flops(spec: ModelSpec, tokens: int) -> float:
     Encoder-decoders: the encoder over the prompt and the projections of its output to the decoder's cross-attention keys and values.
     """
     if any(t.tower == "encoder" for t in spec.tensors):
-        pairs = sum(a.count * 2.0 * a.heads * (a.head_dim + a.value_head_dim) * tokens * tokens for a in spec.attention if a.tower == "encoder")
+        pairs = sum(
+            a.count * 2.0 * a.heads * (a.head_dim + a.value_head_dim) * tokens * tokens
+            for a in spec.attention
+            if a.tower == "encoder"
+        )
         return 2.0 * active_matmul_parameters(spec, "encoder") * tokens + pairs
     head = sum(t.matmul_parameters for t in spec.tensors if t.tensor_class is TensorClass.HEAD)
-    work = 2.0 * active_matmul_parameters(spec, with_head=False) * tokens + 2.0 * head + state_flops_per_token(spec) * tokens
+    work = (
+        2.0 * active_matmul_parameters(spec, with_head=False) * tokens
+        + 2.0 * head
+        + state_flops_per_token(spec) * tokens
+    )
     for a in spec.attention:
         if a.tower == "text":
             work += a.count * 2.0 * a.heads * (a.head_dim + a.value_head_dim) * seen_pairs(tokens, a.window_tokens)

@@ -140,9 +140,13 @@ def _add_latent_attention(tally: Tally, s: DecoderShape, m: LatentAttention) -> 
         tally.linear("attention.q_down", attention, s.hidden, m.q_lora_rank, bias=m.bias, times=s.layers)
         tally.norm("attention.latent_norm", m.q_lora_rank, times=s.layers)
         tally.linear("attention.q_up", attention, m.q_lora_rank, q_width, times=s.layers)
-    tally.linear("attention.kv_down", attention, s.hidden, m.kv_lora_rank + m.rope_head_dim, bias=m.bias, times=s.layers)
+    tally.linear(
+        "attention.kv_down", attention, s.hidden, m.kv_lora_rank + m.rope_head_dim, bias=m.bias, times=s.layers
+    )
     tally.norm("attention.latent_norm", m.kv_lora_rank, times=s.layers)
-    tally.linear("attention.kv_up", attention, m.kv_lora_rank, s.heads * (m.nope_head_dim + m.value_head_dim), times=s.layers)
+    tally.linear(
+        "attention.kv_up", attention, m.kv_lora_rank, s.heads * (m.nope_head_dim + m.value_head_dim), times=s.layers
+    )
     tally.linear("attention.o", attention, s.heads * m.value_head_dim, s.hidden, bias=m.bias, times=s.layers)
 
 
@@ -161,18 +165,47 @@ def add_feed_forward(
 ) -> None:
     """Add `layers` feed-forward layers: up and down, and a gate where gated."""
     if gated:
-        tally.linear(f"{name}.gate", tensor_class, hidden, intermediate, bias=bias, times=layers, tower=tower, quantisable=quantisable)
-    tally.linear(f"{name}.up", tensor_class, hidden, intermediate, bias=bias, times=layers, tower=tower, quantisable=quantisable)
-    tally.linear(f"{name}.down", tensor_class, intermediate, hidden, bias=bias, times=layers, tower=tower, quantisable=quantisable)
+        tally.linear(
+            f"{name}.gate",
+            tensor_class,
+            hidden,
+            intermediate,
+            bias=bias,
+            times=layers,
+            tower=tower,
+            quantisable=quantisable,
+        )
+    tally.linear(
+        f"{name}.up", tensor_class, hidden, intermediate, bias=bias, times=layers, tower=tower, quantisable=quantisable
+    )
+    tally.linear(
+        f"{name}.down",
+        tensor_class,
+        intermediate,
+        hidden,
+        bias=bias,
+        times=layers,
+        tower=tower,
+        quantisable=quantisable,
+    )
 
 
 def add_experts(tally: Tally, hidden: int, e: Experts) -> None:
     """Add routed experts, their router and the shared experts of `e.layers` layers."""
     add_feed_forward(
-        tally, hidden=hidden, intermediate=e.intermediate, gated=e.gated, bias=e.bias, layers=e.layers * e.experts, name="experts", tensor_class=TensorClass.EXPERT
+        tally,
+        hidden=hidden,
+        intermediate=e.intermediate,
+        gated=e.gated,
+        bias=e.bias,
+        layers=e.layers * e.experts,
+        name="experts",
+        tensor_class=TensorClass.EXPERT,
     )
     if e.router:
-        tally.linear("router.gate", TensorClass.ROUTER, hidden, e.experts, bias=e.router_bias, times=e.layers, quantisable=False)
+        tally.linear(
+            "router.gate", TensorClass.ROUTER, hidden, e.experts, bias=e.router_bias, times=e.layers, quantisable=False
+        )
     if e.correction_bias:
         tally.add("router.bias", TensorClass.ROUTER, e.experts, times=e.layers)
     if e.shared_intermediate:

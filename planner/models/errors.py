@@ -17,7 +17,11 @@ class UnknownModel(ModelError):  # noqa: N818 - reads as the field's own word
     """No alias, shipped config or file has this name."""
 
     def __init__(self, name: str, suggestions: tuple[str, ...] = ()) -> None:
-        hint = f"; did you mean {' or '.join(suggestions)}?" if suggestions else "; `planner models list` shows the known ones, or give the path of a config.json"
+        hint = (
+            f"; did you mean {' or '.join(suggestions)}?"
+            if suggestions
+            else "; `planner models list` shows the known ones, or give the path of a config.json"
+        )
         super().__init__(f"unknown model {name!r}{hint}")
         self.name, self.suggestions = name, suggestions
 

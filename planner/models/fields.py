@@ -30,31 +30,49 @@ def read_json_object(data: bytes | str, source: str) -> dict[str, Any]:
         raise ConfigError(source=source, field="(file)", why=f"{token} is not valid JSON; use a finite number")
 
     if len(data) > MAX_CONFIG_BYTES:
-        raise ConfigError(source=source, field="(file)", why=f"{len(data)} bytes is too long for a config.json (limit {MAX_CONFIG_BYTES})")
+        raise ConfigError(
+            source=source,
+            field="(file)",
+            why=f"{len(data)} bytes is too long for a config.json (limit {MAX_CONFIG_BYTES})",
+        )
     try:
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
         value = json.loads(text, parse_constant=refuse)
     except UnicodeDecodeError as e:
-        raise ConfigError(source=source, field="(file)", why="is not UTF-8 text; give a Hugging Face config.json") from e
+        raise ConfigError(
+            source=source, field="(file)", why="is not UTF-8 text; give a Hugging Face config.json"
+        ) from e
     except json.JSONDecodeError as e:
-        raise ConfigError(source=source, field="(file)", why=f"is not JSON ({e.msg} at line {e.lineno}); give a Hugging Face config.json") from e
+        raise ConfigError(
+            source=source,
+            field="(file)",
+            why=f"is not JSON ({e.msg} at line {e.lineno}); give a Hugging Face config.json",
+        ) from e
     except ValueError as e:  # integers with thousands of digits
         raise ConfigError(source=source, field="(file)", why="has a number with too many digits") from e
     except RecursionError as e:
         raise ConfigError(source=source, field="(file)", why="is nested too deeply for a config.json") from e
     if not isinstance(value, dict):
-        raise ConfigError(source=source, field="(file)", why=f"is a JSON {_type_name(value)}; a config.json is an object")
+        raise ConfigError(
+            source=source, field="(file)", why=f"is a JSON {_type_name(value)}; a config.json is an object"
+        )
     return value
 
 
 def _type_name(value: object) -> str:
     if value is None:
         return "null"
-    return {bool: "boolean", int: "number", float: "number", str: "string", list: "list", dict: "object"}.get(type(value), type(value).__name__)
+    return {bool: "boolean", int: "number", float: "number", str: "string", list: "list", dict: "object"}.get(
+        type(value), type(value).__name__
+    )
 
 
 def _shown(value: object) -> str:
-    text = repr(value) if not isinstance(value, int) or abs(value) < 10**30 else f"a number of about 1e{int(math.log10(abs(value)))}"
+    text = (
+        repr(value)
+        if not isinstance(value, int) or abs(value) < 10**30
+        else f"a number of about 1e{int(math.log10(abs(value)))}"
+    )
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -65,7 +83,13 @@ class Fields:
     """
 
     def __init__(
-        self, data: Mapping[str, Any], source: str, path: str = "", defaults: Mapping[str, Any] | None = None, defaults_of: str = "", assumed: list[str] | None = None
+        self,
+        data: Mapping[str, Any],
+        source: str,
+        path: str = "",
+        defaults: Mapping[str, Any] | None = None,
+        defaults_of: str = "",
+        assumed: list[str] | None = None,
     ) -> None:
         self.data, self.source, self.path = data, source, path
         self.defaults, self.defaults_of = defaults or {}, defaults_of
@@ -159,21 +183,34 @@ class Fields:
             raise self.error(name, f"is {_shown(value)}; it should be a list of strings")
         return tuple(value)
 
-    def integers(self, name: str, *, minimum: int = 0, maximum: int = MAX_WIDTH, longest: int = MAX_LAYERS) -> tuple[int, ...] | None:
+    def integers(
+        self, name: str, *, minimum: int = 0, maximum: int = MAX_WIDTH, longest: int = MAX_LAYERS
+    ) -> tuple[int, ...] | None:
         """Return a list of whole numbers inside bounds, or None when absent."""
         name, value = self._raw((name,))
         if value is _MISSING:
             return None
-        fine = isinstance(value, list) and len(value) <= longest and all(isinstance(v, int) and not isinstance(v, bool) and minimum <= v <= maximum for v in value)
+        fine = (
+            isinstance(value, list)
+            and len(value) <= longest
+            and all(isinstance(v, int) and not isinstance(v, bool) and minimum <= v <= maximum for v in value)
+        )
         if not fine:
-            raise self.error(name, f"is {_shown(value)}; it should be a list of whole numbers from {minimum} to {maximum}")
+            raise self.error(
+                name, f"is {_shown(value)}; it should be a list of whole numbers from {minimum} to {maximum}"
+            )
         return tuple(value)
 
     def nested(self, name: str, defaults: Mapping[str, Any] | None = None, defaults_of: str = "") -> Fields:
         """Return the object under `name` as `Fields` that know their path."""
         value = self.data.get(name)
         if not isinstance(value, Mapping):
-            raise self.error(name, "is missing; it should be an object" if value is None else f"is {_shown(value)}; it should be an object")
+            raise self.error(
+                name,
+                "is missing; it should be an object"
+                if value is None
+                else f"is {_shown(value)}; it should be an object",
+            )
         return Fields(value, self.source, f"{self.path}{name}.", defaults, defaults_of, self.assumed)
 
     def divisible(self, name: str, value: int, by_name: str, by: int) -> int:

@@ -57,7 +57,9 @@ STYLES: dict[str, Style] = {
     "qwen3": QWEN3,
     "qwen3_vl_text": QWEN3,
     "phi3": PLAIN,
-    "phi": replace(BIASED, norms=1, head_bias=True, qk_norm="per_head_dim", qk_norm_flag=("qk_layernorm", False), qk_norm_bias=True),
+    "phi": replace(
+        BIASED, norms=1, head_bias=True, qk_norm="per_head_dim", qk_norm_flag=("qk_layernorm", False), qk_norm_bias=True
+    ),
     "persimmon": replace(BIASED, qk_norm="per_head_dim", qk_norm_flag=("qk_layernorm", True), qk_norm_bias=True),
     "gemma": Style(mlp_bias=False, tied=True),
     "gemma2": Style(mlp_bias=False, tied=True, norms=4, full_every=2),
@@ -77,7 +79,14 @@ STYLES: dict[str, Style] = {
     "granite": LLAMA,
     "cohere": Style(mlp_bias=False, tied=True, norms=1, qk_norm="all_heads", qk_norm_flag=("use_qk_norm", False)),
     "cohere2": Style(mlp_bias=False, tied=True, norms=1, full_every=4),
-    "starcoder2": Style(qkv_bias=("use_bias", True), o_bias=("use_bias", True), mlp_bias=("use_bias", True), gated=False, norm_bias=True, tied=True),
+    "starcoder2": Style(
+        qkv_bias=("use_bias", True),
+        o_bias=("use_bias", True),
+        mlp_bias=("use_bias", True),
+        gated=False,
+        norm_bias=True,
+        tied=True,
+    ),
     "internlm": Style(qkv_bias=("bias", True), o_bias=("bias", True), mlp_bias=False),
     "internlm2": Style(qkv_bias=("bias", False), o_bias=("bias", False), mlp_bias=False),
     "internlm3": Style(qkv_bias=("qkv_bias", False), o_bias=("bias", False), mlp_bias=("bias", False)),
@@ -87,8 +96,12 @@ STYLES: dict[str, Style] = {
     "exaone4": Style(qkv_bias=False, o_bias=False, mlp_bias=False, qk_norm="per_head_dim"),
     "smollm3": Style(window_opt_in=True, tied=True),
     "arcee": Style(gated=False),
-    "seed_oss": Style(qkv_bias=("attention_bias", True), o_bias=("attention_out_bias", False), mlp_bias=("mlp_bias", False)),
-    "ernie4_5": Style(qkv_bias=("use_bias", False), o_bias=("use_bias", False), mlp_bias=("use_bias", False), tied=True),
+    "seed_oss": Style(
+        qkv_bias=("attention_bias", True), o_bias=("attention_out_bias", False), mlp_bias=("mlp_bias", False)
+    ),
+    "ernie4_5": Style(
+        qkv_bias=("use_bias", False), o_bias=("use_bias", False), mlp_bias=("use_bias", False), tied=True
+    ),
     "hunyuan_v1_dense": Style(mlp_bias=False, qk_norm="per_head_dim"),
     "baichuan": PLAIN,
     "minicpm": PLAIN,
@@ -110,7 +123,9 @@ def kv_heads_of(config: Fields, heads: int, name: str = "num_key_value_heads") -
     """Return the key-value heads (the query heads where the field is absent); they must divide the heads."""
     kv_heads = config.integer(name, default=heads, maximum=100_000)
     if heads % kv_heads:
-        raise config.error(name, f"is {kv_heads}, which does not divide num_attention_heads = {heads}; check both fields")
+        raise config.error(
+            name, f"is {kv_heads}, which does not divide num_attention_heads = {heads}; check both fields"
+        )
     return kv_heads
 
 
@@ -128,7 +143,11 @@ def read_llama_like(
     hidden, layers, heads = config.integer("hidden_size"), config.layer_count(), config.head_count()
     kv_heads = heads if latent is not None else kv_heads_of(config, heads)
     head_dim = latent.nope_head_dim + latent.rope_head_dim if latent is not None else head_dim_of(config, hidden, heads)
-    normed = style.qk_norm if style.qk_norm_flag is None or config.flag(style.qk_norm_flag[0], default=style.qk_norm_flag[1]) else "none"
+    normed = (
+        style.qk_norm
+        if style.qk_norm_flag is None or config.flag(style.qk_norm_flag[0], default=style.qk_norm_flag[1])
+        else "none"
+    )
     parallel = style.parallel_flag is not None and config.flag(style.parallel_flag[0], default=style.parallel_flag[1])
     return DecoderShape(
         layers=layers,
@@ -160,10 +179,20 @@ def read_llama_like(
 
 
 def _spans(config: Fields, style: Style, layers: int) -> tuple[Span, ...]:
-    if not style.windowed or (style.window_opt_in and not config.flag("use_sliding_window", default=False) and config.strings("layer_types") is None):
+    if not style.windowed or (
+        style.window_opt_in
+        and not config.flag("use_sliding_window", default=False)
+        and config.strings("layer_types") is None
+    ):
         return (Span(layers=layers),)
     if style.full_every is not None and not config.has("layer_types"):
-        pattern = config.integer("sliding_window_pattern", "_sliding_window_pattern", maximum=layers + 1000, default=style.full_every)
+        pattern = config.integer(
+            "sliding_window_pattern", "_sliding_window_pattern", maximum=layers + 1000, default=style.full_every
+        )
         window = config.optional_integer("sliding_window", maximum=1_000_000_000)
-        return every_nth_full(config, layers, pattern=pattern, window=window) if window is not None else (Span(layers=layers),)
+        return (
+            every_nth_full(config, layers, pattern=pattern, window=window)
+            if window is not None
+            else (Span(layers=layers),)
+        )
     return spans_of(config, layers)

@@ -20,7 +20,9 @@ def routed(config: Fields, experts_name: str, per_token_name: str) -> tuple[int,
     experts = config.integer(experts_name, maximum=MAX_EXPERTS)
     per_token = config.integer(per_token_name, maximum=MAX_EXPERTS)
     if per_token > experts:
-        raise config.error(per_token_name, f"is {per_token}, more than {experts_name} = {experts}; it should be at most that")
+        raise config.error(
+            per_token_name, f"is {per_token}, more than {experts_name} = {experts}; it should be at most that"
+        )
     return experts, per_token
 
 
@@ -34,14 +36,24 @@ def sparse_layers(config: Fields, layers: int) -> int:
 def read_mixtral(config: Fields) -> DecoderShape:
     """Mixtral: every layer has `num_local_experts` experts of `intermediate_size`."""
     experts, per_token = routed(config, "num_local_experts", "num_experts_per_tok")
-    e = Experts(layers=config.layer_count(), experts=experts, per_token=per_token, intermediate=config.integer("intermediate_size"))
+    e = Experts(
+        layers=config.layer_count(),
+        experts=experts,
+        per_token=per_token,
+        intermediate=config.integer("intermediate_size"),
+    )
     return read_llama_like(config, PLAIN, experts=e)
 
 
 def read_phimoe(config: Fields) -> DecoderShape:
     """Phi-3.5-MoE: Mixtral with LayerNorm and biases on attention and head."""
     experts, per_token = routed(config, "num_local_experts", "num_experts_per_tok")
-    e = Experts(layers=config.layer_count(), experts=experts, per_token=per_token, intermediate=config.integer("intermediate_size"))
+    e = Experts(
+        layers=config.layer_count(),
+        experts=experts,
+        per_token=per_token,
+        intermediate=config.integer("intermediate_size"),
+    )
     style = Style(mlp_bias=False, norm_bias=True, head_bias=config.flag("lm_head_bias", default=False))
     return read_llama_like(config, style, experts=e)
 
@@ -81,7 +93,12 @@ def read_qwen3_moe(config: Fields) -> DecoderShape:
 def read_olmoe(config: Fields) -> DecoderShape:
     """OLMoE: every layer routed, norms over all query and key numbers."""
     experts, per_token = routed(config, "num_experts", "num_experts_per_tok")
-    e = Experts(layers=config.layer_count(), experts=experts, per_token=per_token, intermediate=config.integer("intermediate_size"))
+    e = Experts(
+        layers=config.layer_count(),
+        experts=experts,
+        per_token=per_token,
+        intermediate=config.integer("intermediate_size"),
+    )
     return read_llama_like(config, Style(mlp_bias=False, qk_norm="all_heads"), experts=e)
 
 
@@ -127,17 +144,29 @@ def read_latent(config: Fields) -> LatentAttention:
 
 def read_deepseek_v2(config: Fields) -> DecoderShape:
     """DeepSeek-V2: latent attention, routed and shared experts after the first dense layers."""
-    return read_llama_like(config, Style(qkv_bias=False, o_bias=False, mlp_bias=False), latent=read_latent(config), experts=_deepseek_experts(config, correction_bias=False))
+    return read_llama_like(
+        config,
+        Style(qkv_bias=False, o_bias=False, mlp_bias=False),
+        latent=read_latent(config),
+        experts=_deepseek_experts(config, correction_bias=False),
+    )
 
 
 def read_deepseek_v3(config: Fields) -> DecoderShape:
     """DeepSeek-V3, R1, Kimi K2: as V2 with a stored score correction. The multi-token-prediction layer is not part of the main model."""
-    return read_llama_like(config, Style(qkv_bias=False, o_bias=False, mlp_bias=False), latent=read_latent(config), experts=_deepseek_experts(config, correction_bias=True))
+    return read_llama_like(
+        config,
+        Style(qkv_bias=False, o_bias=False, mlp_bias=False),
+        latent=read_latent(config),
+        experts=_deepseek_experts(config, correction_bias=True),
+    )
 
 
 def read_minicpm3(config: Fields) -> DecoderShape:
     """MiniCPM3: dense with latent attention."""
-    return read_llama_like(config, Style(qkv_bias=False, o_bias=False, mlp_bias=False, tied=True), latent=read_latent(config))
+    return read_llama_like(
+        config, Style(qkv_bias=False, o_bias=False, mlp_bias=False, tied=True), latent=read_latent(config)
+    )
 
 
 def read_glm4_moe(config: Fields) -> DecoderShape:
@@ -152,7 +181,14 @@ def read_gpt_oss(config: Fields) -> DecoderShape:
     per_token = "num_experts_per_tok" if config.has("num_experts_per_tok") else "experts_per_token"
     experts, chosen = routed(config, "num_local_experts", per_token)
     layers = config.layer_count()
-    e = Experts(layers=layers, experts=experts, per_token=chosen, intermediate=config.integer("intermediate_size"), bias=True, router_bias=True)
+    e = Experts(
+        layers=layers,
+        experts=experts,
+        per_token=chosen,
+        intermediate=config.integer("intermediate_size"),
+        bias=True,
+        router_bias=True,
+    )
     style = Style(qkv_bias=("attention_bias", True), o_bias=("attention_bias", True), mlp_bias=False)
     shape = read_llama_like(config, style, experts=e)
     window = config.integer("sliding_window", maximum=MAX_CONTEXT)
@@ -231,7 +267,13 @@ def read_ernie4_5_moe(config: Fields) -> DecoderShape:
 def read_minimax_m2(config: Fields) -> DecoderShape:
     """MiniMax-M2: every layer routed, a correction bias, norms over all query and key numbers."""
     experts, per_token = routed(config, "num_local_experts", "num_experts_per_tok")
-    e = Experts(layers=config.layer_count(), experts=experts, per_token=per_token, intermediate=config.integer("intermediate_size"), correction_bias=True)
+    e = Experts(
+        layers=config.layer_count(),
+        experts=experts,
+        per_token=per_token,
+        intermediate=config.integer("intermediate_size"),
+        correction_bias=True,
+    )
     normed = "all_heads" if config.flag("use_qk_norm", default=True) else "none"
     return read_llama_like(config, Style(qkv_bias=False, o_bias=False, mlp_bias=False, qk_norm=normed), experts=e)
 

@@ -5,38 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from planner.models.assemble import assemble
-from planner.models.classic import CLASSIC_READERS
-from planner.models.decoder import DecoderShape, add_decoder
+from planner.models.convnet import CONVNET_READERS
+from planner.models.decoder import DecoderShape
+from planner.models.decoders import SHAPE_READERS, decoder_spec
+from planner.models.diffusion import DIFFUSION_READERS
+from planner.models.encoder import ENCODER_READERS
 from planner.models.errors import UnsupportedArchitecture
 from planner.models.fields import Fields, read_json_object
-from planner.models.llama_like import STYLES, read_llama_like
-from planner.models.moe import MOE_READERS
-from planner.models.spec import ModelKind, ModelSpec
-from planner.models.tally import Tally
+from planner.models.multimodal import MULTIMODAL_READERS
+from planner.models.seq2seq import SEQ2SEQ_READERS
+from planner.models.spec import ModelSpec
+from planner.models.speech import SPEECH_READERS
+from planner.models.state_space import STATE_SPACE_READERS
+from planner.models.vision import VISION_READERS
 
 Reader = Callable[[Fields], ModelSpec]
-
-
-def decoder_spec(config: Fields, shape: DecoderShape) -> ModelSpec:
-    """Return the spec of a decoder-only model of this shape."""
-    tally = Tally()
-    attention, feed_forward = add_decoder(tally, shape)
-    return assemble(
-        config,
-        tally,
-        kind=ModelKind.DECODER,
-        hidden_size=shape.hidden,
-        layers=shape.layers,
-        vocab_size=shape.vocabulary,
-        max_context=shape.max_context,
-        attention=attention,
-        feed_forward=feed_forward,
-    )
-
-
-def _llama_like(config: Fields) -> ModelSpec:
-    return decoder_spec(config, read_llama_like(config, STYLES[config.text("model_type")]))
 
 
 def _shaped(read: Callable[[Fields], DecoderShape]) -> Reader:
@@ -44,9 +27,17 @@ def _shaped(read: Callable[[Fields], DecoderShape]) -> Reader:
 
 
 READERS: dict[str, Reader] = {
-    **dict.fromkeys(STYLES, _llama_like),
-    **{name: _shaped(read) for name, read in (CLASSIC_READERS | MOE_READERS).items()},
+    **{name: _shaped(read) for name, read in SHAPE_READERS.items()},
+    **ENCODER_READERS,
+    **SEQ2SEQ_READERS,
+    **SPEECH_READERS,
+    **VISION_READERS,
+    **CONVNET_READERS,
+    **MULTIMODAL_READERS,
+    **STATE_SPACE_READERS,
+    **DIFFUSION_READERS,
 }
+"""By `model_type` (diffusers: `_class_name`)."""
 
 
 def parse_config(data: bytes | str, *, source: str, name: str | None = None) -> ModelSpec:
@@ -61,8 +52,10 @@ def _reader(config: Fields) -> Reader:
     if model_type in READERS:
         return READERS[model_type]
     if not model_type:
-        raise UnsupportedArchitecture(source=config.source, field="model_type", why="is missing; a Hugging Face config.json names its architecture there, such as llama or qwen2")
-    raise UnsupportedArchitecture(source=config.source, field="model_type", why=f"is {model_type!r}, an architecture whose tensors we do not know how to count{_near(model_type)}")
+        why = "is missing; a Hugging Face config.json names its architecture there, such as llama or qwen2"
+    else:
+        why = f"is {model_type!r}, an architecture whose tensors we do not know how to count{_near(model_type)}"
+    raise UnsupportedArchitecture(source=config.source, field="model_type", why=why)
 
 
 def _near(model_type: str) -> str:

@@ -31,9 +31,21 @@ _MODULE_NAMES = {
     "experts.gate": ("mlp.experts.0.gate_proj", "block_sparse_moe.experts.0.w1", "feed_forward.experts.gate_proj"),
     "experts.up": ("mlp.experts.0.up_proj", "block_sparse_moe.experts.0.w3", "feed_forward.experts.up_proj"),
     "experts.down": ("mlp.experts.0.down_proj", "block_sparse_moe.experts.0.w2", "feed_forward.experts.down_proj"),
-    "shared_expert.gate": ("mlp.shared_experts.gate_proj", "mlp.shared_expert.gate_proj", "feed_forward.shared_expert.gate_proj"),
-    "shared_expert.up": ("mlp.shared_experts.up_proj", "mlp.shared_expert.up_proj", "feed_forward.shared_expert.up_proj"),
-    "shared_expert.down": ("mlp.shared_experts.down_proj", "mlp.shared_expert.down_proj", "feed_forward.shared_expert.down_proj"),
+    "shared_expert.gate": (
+        "mlp.shared_experts.gate_proj",
+        "mlp.shared_expert.gate_proj",
+        "feed_forward.shared_expert.gate_proj",
+    ),
+    "shared_expert.up": (
+        "mlp.shared_experts.up_proj",
+        "mlp.shared_expert.up_proj",
+        "feed_forward.shared_expert.up_proj",
+    ),
+    "shared_expert.down": (
+        "mlp.shared_experts.down_proj",
+        "mlp.shared_expert.down_proj",
+        "feed_forward.shared_expert.down_proj",
+    ),
     "mamba.in": ("mixer.in_proj", "mamba.in_proj"),
     "mamba.out": ("mixer.out_proj", "mamba.out_proj"),
 }
@@ -63,7 +75,14 @@ def read_quantization(config: Fields) -> Quantization | None:
 
 
 def _holders(config: Fields) -> list[Fields]:
-    return [config, *(config.nested(n) for n in ("text_config", "llm_config", "language_config") if isinstance(config.data.get(n), dict))]
+    return [
+        config,
+        *(
+            config.nested(n)
+            for n in ("text_config", "llm_config", "language_config")
+            if isinstance(config.data.get(n), dict)
+        ),
+    ]
 
 
 def _unnamed_method(q: Fields) -> str | None:
@@ -85,8 +104,12 @@ def _grouped_integers(q: Fields, method: str) -> Quantization:
     bits = q.integer("bits", "w_bit", minimum=2, maximum=8, default=4)
     group = q.integer("group_size", "q_group_size", minimum=-1, maximum=65536, default=128)
     if group == 0:
-        raise q.error("group_size", "is 0; it should be -1 (one scale per channel) or the numbers per scale, such as 128")
-    return Quantization(method=method, bits=bits, group_size=group if group > 0 else None, scale_bits=16 + bits)  # fp16 scale and a zero point
+        raise q.error(
+            "group_size", "is 0; it should be -1 (one scale per channel) or the numbers per scale, such as 128"
+        )
+    return Quantization(
+        method=method, bits=bits, group_size=group if group > 0 else None, scale_bits=16 + bits
+    )  # fp16 scale and a zero point
 
 
 def _bitsandbytes(q: Fields) -> Quantization:
@@ -94,7 +117,12 @@ def _bitsandbytes(q: Fields) -> Quantization:
         return Quantization(method="bitsandbytes-int8", bits=8, group_size=None, scale_bits=32)
     double = q.flag("bnb_4bit_use_double_quant", default=False)
     # one fp32 scale per 64 numbers; doubly quantised: 8 bits per 64 and fp32 per 256 of those (Dettmers et al. 2023, arXiv:2305.14314)
-    return Quantization(method="bitsandbytes-nf4" if double else "bitsandbytes-4bit", bits=4, group_size=64, scale_bits=8 if double else 32)
+    return Quantization(
+        method="bitsandbytes-nf4" if double else "bitsandbytes-4bit",
+        bits=4,
+        group_size=64,
+        scale_bits=8 if double else 32,
+    )
 
 
 def _compressed(q: Fields, method: str) -> Quantization:
@@ -109,7 +137,12 @@ def _compressed(q: Fields, method: str) -> Quantization:
     group = weights.optional_integer("group_size", minimum=-1, maximum=65536)
     if strategy == "block":
         shape = weights.integers("block_structure", minimum=1, longest=2)
-        return Quantization(method=method, bits=bits, group_size=shape[0] * shape[1] if shape and len(shape) == 2 else 128 * 128, scale_bits=32)
+        return Quantization(
+            method=method,
+            bits=bits,
+            group_size=shape[0] * shape[1] if shape and len(shape) == 2 else 128 * 128,
+            scale_bits=32,
+        )
     if group is None or group <= 0:
         return Quantization(method=method, bits=bits, group_size=None, scale_bits=16)
     scale = 8 if floating and bits == 4 else 16
@@ -122,10 +155,22 @@ def _modelopt(q: Fields) -> Quantization:
         return _compressed(q, "modelopt")
     algorithm = q.text("quant_algo", choices=("FP8", "NVFP4", "W4A16_AWQ", "INT4_AWQ", "W8A8_SQ_PER_CHANNEL", "MXFP8"))
     if algorithm == "NVFP4":
-        return Quantization(method="modelopt-nvfp4", bits=4, group_size=q.integer("group_size", maximum=1024, default=16), scale_bits=8)
+        return Quantization(
+            method="modelopt-nvfp4", bits=4, group_size=q.integer("group_size", maximum=1024, default=16), scale_bits=8
+        )
     if algorithm in {"W4A16_AWQ", "INT4_AWQ"}:
-        return Quantization(method="modelopt-int4", bits=4, group_size=q.integer("group_size", maximum=65536, default=128), scale_bits=16)
-    return Quantization(method="modelopt-" + algorithm.lower(), bits=8, group_size=32 if algorithm == "MXFP8" else None, scale_bits=8 if algorithm == "MXFP8" else 32)
+        return Quantization(
+            method="modelopt-int4",
+            bits=4,
+            group_size=q.integer("group_size", maximum=65536, default=128),
+            scale_bits=16,
+        )
+    return Quantization(
+        method="modelopt-" + algorithm.lower(),
+        bits=8,
+        group_size=32 if algorithm == "MXFP8" else None,
+        scale_bits=8 if algorithm == "MXFP8" else 32,
+    )
 
 
 def bits_per_parameter(q: Quantization) -> float:
@@ -133,7 +178,9 @@ def bits_per_parameter(q: Quantization) -> float:
     return q.bits + (q.scale_bits / q.group_size if q.group_size else 0.0)
 
 
-def stored_tensors(config: Fields, groups: Sequence[TensorGroup], quantization: Quantization | None) -> tuple[TensorGroup, ...]:
+def stored_tensors(
+    config: Fields, groups: Sequence[TensorGroup], quantization: Quantization | None
+) -> tuple[TensorGroup, ...]:
     """Return the groups with `stored_bits` where the checkpoint converts them (a mean over layers where only some are converted)."""
     if quantization is None:
         return tuple(groups)
@@ -145,7 +192,16 @@ def stored_tensors(config: Fields, groups: Sequence[TensorGroup], quantization: 
     out = []
     for group in groups:
         share = _converted_share(group, quantization.method, kept, layers, head_too=head_too)
-        out.append(replace(group, stored_bits=share * bits + (1 - share) * FULL_BITS if share else FULL_BITS if group.parameters else None))
+        out.append(
+            replace(
+                group,
+                stored_bits=share * bits + (1 - share) * FULL_BITS
+                if share
+                else FULL_BITS
+                if group.parameters
+                else None,
+            )
+        )
     return tuple(out)
 
 
@@ -177,7 +233,11 @@ def _converted_share(group: TensorGroup, method: str, kept: Sequence[str], layer
     everywhere, by_layer = _split_by_layer(kept)
     if any(_matches(pattern, f"model.layers.0.{module}") for pattern in everywhere for module in modules):
         return 0.0
-    skipped = sum(1 for i, patterns in by_layer.items() if i < layers and any(_matches(p, f"model.layers.{i}.{m}") for p in patterns for m in modules))
+    skipped = sum(
+        1
+        for i, patterns in by_layer.items()
+        if i < layers and any(_matches(p, f"model.layers.{i}.{m}") for p in patterns for m in modules)
+    )
     return 1.0 - skipped / layers
 
 
@@ -199,7 +259,11 @@ def _matches(pattern: str, path: str) -> bool:
         return _regular(pattern[3:], path)
     short = pattern.removeprefix("language_model.").removeprefix("model.language_model.")
     if "*" in short:
-        return fnmatch.fnmatchcase(path, short) or fnmatch.fnmatchcase(path, short + ".*") or fnmatch.fnmatchcase(path, "*" + short)
+        return (
+            fnmatch.fnmatchcase(path, short)
+            or fnmatch.fnmatchcase(path, short + ".*")
+            or fnmatch.fnmatchcase(path, "*" + short)
+        )
     return path == short or path.startswith(short + ".") or f".{short}." in f".{path}."
 
 

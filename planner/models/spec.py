@@ -111,6 +111,27 @@ class StateLayers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkCurve:
+    """Work of one forward pass as polynomials of its size u: fixed + linear·u + quadratic·u² (FLOPs, activation elements).
+
+    u = size for sequences; (size / patch)² + extra for images of size x size pixels.
+    """
+
+    what: str  # "sequence of {size} tokens", "{size}x{size} image", …
+    image: bool
+    flops: tuple[float, float, float]
+    activations: tuple[float, float, float]
+    patch: int = 1
+    extra: int = 0  # class token and the like
+    passes_per_step: int = 1  # diffusion with guidance: 2
+    largest: int | None = None  # where position tables bound the size
+
+    def units(self, size: int) -> float:
+        """Return u for a size in tokens or pixels."""
+        return (size / self.patch) ** 2 + self.extra if self.image else float(size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SampleWork:
     """Work of one sample for models that are not priced by tokens (vision, encoder, speech, diffusion), forward pass.
 
@@ -121,6 +142,8 @@ class SampleWork:
     flops: float
     activation_elements: float
     steps: int = 1  # diffusion: denoising steps included in `flops`
+    size: int | None = None  # tokens of a sequence, pixels along the edge of an image, output tokens of a clip
+    curve: WorkCurve | None = None  # how the work changes with the size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,15 @@ class Tally:
         self._groups: dict[str, _Running] = {}
 
     def add(
-        self, name: str, tensor_class: TensorClass, parameters: int, *, times: int = 1, matmul: int | None = None, quantisable: bool = False, tower: str = "text"
+        self,
+        name: str,
+        tensor_class: TensorClass,
+        parameters: int,
+        *,
+        times: int = 1,
+        matmul: int | None = None,
+        quantisable: bool = False,
+        tower: str = "text",
     ) -> None:
         """Add `times` tensors of `parameters` numbers; `matmul` of them (default none) multiply each token."""
         if parameters * times == 0 and not matmul:
@@ -33,10 +41,27 @@ class Tally:
         group.matmul_parameters += (matmul or 0) * times
 
     def linear(
-        self, name: str, tensor_class: TensorClass, inputs: int, outputs: int, *, bias: bool = False, times: int = 1, quantisable: bool = True, tower: str = "text"
+        self,
+        name: str,
+        tensor_class: TensorClass,
+        inputs: int,
+        outputs: int,
+        *,
+        bias: bool = False,
+        times: int = 1,
+        quantisable: bool = True,
+        tower: str = "text",
     ) -> None:
         """Add `times` matrices of inputs x outputs, and their bias vectors to the group `<first word of name>.bias`."""
-        self.add(name, tensor_class, inputs * outputs, times=times, matmul=inputs * outputs, quantisable=quantisable, tower=tower)
+        self.add(
+            name,
+            tensor_class,
+            inputs * outputs,
+            times=times,
+            matmul=inputs * outputs,
+            quantisable=quantisable,
+            tower=tower,
+        )
         if bias:
             self.add(f"{name.rsplit('.', 1)[0]}.bias", tensor_class, outputs, times=times, tower=tower)
 

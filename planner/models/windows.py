@@ -23,11 +23,15 @@ def spans_by_type(config: Fields, layers: int) -> tuple[Span, ...] | None:
     if types is None:
         return None
     if len(types) != layers:
-        raise config.error("layer_types", f"has {len(types)} entries for {layers} layers; it should have one for each layer")
+        raise config.error(
+            "layer_types", f"has {len(types)} entries for {layers} layers; it should have one for each layer"
+        )
     spans = []
     for word, count in sorted(Counter(types).items()):
         if word not in _KINDS:
-            raise config.error("layer_types", f"has {word!r}; it should be full_attention, sliding_attention or chunked_attention")
+            raise config.error(
+                "layer_types", f"has {word!r}; it should be full_attention, sliding_attention or chunked_attention"
+            )
         kind = _KINDS[word]
         spans.append(Span(layers=count, kind=kind, window=_window(config, kind)))
     return tuple(spans)
@@ -61,5 +65,9 @@ def spans_of(config: Fields, layers: int) -> tuple[Span, ...]:
     full = config.optional_integer("max_window_layers", minimum=0, maximum=MAX_LAYERS)
     if full is not None and config.has("use_sliding_window"):  # Qwen: the first `max_window_layers` layers are full
         full = min(full, layers)
-        return tuple(s for s in (Span(layers=full), Span(layers=layers - full, kind=AttentionKind.SLIDING, window=window)) if s.layers)
+        return tuple(
+            s
+            for s in (Span(layers=full), Span(layers=layers - full, kind=AttentionKind.SLIDING, window=window))
+            if s.layers
+        )
     return (Span(layers=layers, kind=AttentionKind.SLIDING, window=window),)
