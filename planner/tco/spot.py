@@ -11,6 +11,10 @@ import math
 
 from pricing.money import HOURS_PER_MONTH
 
+NEGLIGIBLE = (
+    1e-15  # interruptions per segment below which binary floats cannot tell the expectation from the undisturbed time
+)
+
 
 def interruptions_per_hour(monthly_fraction: float, instances: int = 1) -> float:
     """Return the interruption rate per hour of a job on `instances`, from the share of instances interrupted in a month.
@@ -41,7 +45,7 @@ def expected_hours(
     tau = work_hours if interval_hours is None else min(interval_hours, work_hours)
     delta = 0.0 if interval_hours is None else write_hours
     segments = work_hours / tau
-    if rate_per_hour == 0:
+    if rate_per_hour * (tau + delta) < NEGLIGIBLE:
         return work_hours + segments * delta
     try:
         return (

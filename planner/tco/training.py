@@ -63,7 +63,7 @@ def run_hours(
             restart_hours=assumptions.restart_minutes / MINUTES_PER_HOUR,
             rate_per_hour=interruptions_per_hour,
         )
-        lost = disturbed - work - checkpoints * write
+        lost = max(0.0, disturbed - work - checkpoints * write)
     return RunHours(
         compute=compute_hours,
         startup=assumptions.startup_minutes / MINUTES_PER_HOUR,
