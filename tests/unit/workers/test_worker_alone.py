@@ -96,8 +96,8 @@ def test_the_archive_runs_a_job(packed: Path, tmp_path: Path) -> None:
         "min_duration_s": 0.1,
         "min_samples": 10,
         "max_samples": 100,
-        "max_spread_fraction": 9,
-        "max_drift_fraction": 9,
+        "max_spread_fraction": 1e9,
+        "max_drift_fraction": 1e9,
     }
     (tmp_path / "job.json").write_text(json.dumps(plain))
     done = python(str(packed), "run", "job.json", "--out", "m.json", where=tmp_path)

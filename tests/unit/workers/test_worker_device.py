@@ -83,8 +83,9 @@ def test_without_torch_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None
         run_job(Job(name="x"), lambda _: None)
 
 
+# a busy test machine is no benchmark: only the machinery is tested, not how steady it is
 BRIEF = Rules(
-    warmup_s=0.05, min_duration_s=0.1, min_samples=20, max_samples=200, max_spread_fraction=5, max_drift_fraction=5
+    warmup_s=0.05, min_duration_s=0.1, min_samples=20, max_samples=200, max_spread_fraction=1e9, max_drift_fraction=1e9
 )
 
 
