@@ -69,7 +69,9 @@ def translated(error: Exception) -> CommandError | None:
         return error
     if isinstance(error, BadRequest):
         said = "" if error.value in (None, (), "") else f" {shown(error.value)}"
-        return UsageError(f"{flag_of(error.field)}:{said} {error.why}{f'; {error.expected}' if error.expected else ''}")
+        return UsageError(
+            f"{flag_of(error.field)}:{said} {error.why.removesuffix(' fraction')}{f'; {error.expected}' if error.expected else ''}"
+        )
     if isinstance(error, ModelError):
         return UsageError(str(error))
     if isinstance(error, SnapshotError):

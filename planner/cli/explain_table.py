@@ -22,7 +22,7 @@ from planner.cli.figures import (
     words,
 )
 from planner.cli.paint import QUIET, STRONG, Cell, Column, indented, rendered, table
-from planner.cli.recommend_table import heading, is_training, layout_cell, works_in_samples
+from planner.cli.recommend_table import accelerators, heading, is_training, works_in_samples
 
 Document = Mapping[str, Any]
 
@@ -36,6 +36,9 @@ SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
 """Titles and the beginnings of the names under them; what fits none is about speed."""
 
 SPEED = "Speed"
+PREFIXES = {"Memory of one accelerator": "memory_", "Hours": "hours_"}
+"""What the names under a title repeat of it."""
+
 ORDER = ("The model", "Memory of one accelerator", SPEED, "The price of the machine", "Hours", "Money")
 
 
@@ -53,15 +56,15 @@ def derivation(document: Document, row: Document, width: int) -> list[Renderable
     for name, terms in sections(row.get("explanation") or ()):
         parts += [Text(""), Text(name, style=STRONG)]
         for term in terms:
-            parts += term_lines(term)
+            parts += term_lines(term, name)
     return parts
 
 
 def row_title(row: Document) -> str:
     """Return "1. 2 x g6e.xlarge, spot, us-east-1 use1-az6"."""
     rank = f"{row['rank']}. " if row.get("rank") else ""
-    many = f"{row['instance_count']} {TIMES} " if row.get("instance_count", 1) > 1 else ""
-    name = row.get("instance_type") or layout_cell(row).main
+    many = f"{row['instance_count']} {TIMES} " if (row.get("instance_count") or 1) > 1 else ""
+    name = row.get("instance_type") or accelerators(row)
     place = " ".join(p for p in (row.get("region"), row.get("availability_zone_id")) if p)
     return ", ".join(
         p
@@ -76,7 +79,7 @@ def in_words(document: Document, row: Document) -> list[str]:
     if at(row, "price.usd_per_instance_hour"):
         out.append(
             f"Price: one {row['instance_type']} costs {dollars_per_hour(row['price']['usd_per_instance_hour'])} USD an hour {words(row['purchase_option'])}"
-            f" ({row['price']['source']}, {day_of(row['price']['as_of'])}); {count(row['instance_count'], 'instance')} make {dollars_per_hour(at(row, 'cost.usd_per_hour'))} USD an hour."
+            f" ({row['price']['source']}, {day_of(row['price']['as_of'])}); {count(row['instance_count'], 'instance')} {'makes' if row['instance_count'] == 1 else 'make'} {dollars_per_hour(at(row, 'cost.usd_per_hour'))} USD an hour."
         )
     shares = ", ".join(f"{words(line['name'])} {figure(line['gib'])}" for line in at(row, "memory.lines") or ())
     out.append(
@@ -102,7 +105,7 @@ def inference_words(document: Document, row: Document) -> list[str]:
     if served and at(row, "cost.usd_per_million_inferences"):
         needed = 1e6 / served / 3600
         out.append(
-            f"Cost: {figure(served)} {noun} per second are really served, so that a million take {figure(needed)} hours; {figure(needed)} h {TIMES} {dollars_per_hour(at(row, 'cost.usd_per_hour'))} USD/h"
+            f"Cost: {figure(served)} {noun} per second are served, so that a million take {figure(needed)} hours; {figure(needed)} h {TIMES} {dollars_per_hour(at(row, 'cost.usd_per_hour'))} USD/h"
             f" = {figure(at(row, 'cost.usd_per_million_inferences'))} USD per million ({figure(at(row, 'cost.low.usd_per_million_inferences'))} to {figure(at(row, 'cost.high.usd_per_million_inferences'))})."
         )
     return out
@@ -132,12 +135,17 @@ def bill_columns(lines: Sequence[Document]) -> list[Column]:
             "Quantity",
             right=True,
             keep=1,
-            cells=[Cell(f"{figure(line['quantity'], 5)} {line['unit']}") for line in lines],
+            cells=[Cell(f"{quantity(line['quantity'])} {line['unit']}") for line in lines],
         ),
         Column("Unit price", right=True, keep=2, cells=[Cell(plain_money(line["unit_price"])) for line in lines]),
         Column("USD", right=True, cells=[Cell(plain_money(line["usd"]), style=STRONG) for line in lines]),
-        Column("Source", keep=3, cells=[Cell(str(line["source"]), style=QUIET) for line in lines]),
+        Column("Source", wraps=True, cells=[Cell(str(line["source"]), style=QUIET) for line in lines]),
     ]
+
+
+def quantity(value: Any) -> str:
+    """Return how much of a thing is billed: whole numbers in full, others at five digits."""
+    return whole(value) if float(value).is_integer() else figure(value, 5)
 
 
 def plain_money(text: str) -> str:
@@ -155,9 +163,9 @@ def sections(terms: Sequence[Document]) -> list[tuple[str, list[Document]]]:
     return [(name, items) for name, items in found.items() if items]
 
 
-def term_lines(term: Document) -> list[RenderableType]:
+def term_lines(term: Document, section: str) -> list[RenderableType]:
     """Return a term: its name, value and unit, and under it how it comes about and from where."""
-    line = Text(f"{readable(term['name'])}: ")
+    line = Text(f"{readable(term['name'].removeprefix(PREFIXES.get(section, '')))}: ")
     line.append(f"{term_value(term['value'])} {term['unit']}".rstrip(), style=STRONG)
     why = "; ".join(part for part in (term.get("formula"), f"[{term['source']}]" if term.get("source") else "") if part)
     return [indented(line), *([indented(why, 4, QUIET)] if why else [])]

@@ -18,6 +18,9 @@ EVERY_ROW = "all"
 BAND = re.compile(
     r"may be interrupted: interruption band (?P<band>\S+) of instances a month, (?P<day>[\d-]+): (?P<source>.*)"
 )
+UNSAVED = re.compile(
+    r"expected (?P<saved>\S+) h with checkpoints; without any the same run would be expected to take (?P<unsaved>.+)"
+)
 MISSED = re.compile(r"needs ([\d,.]+) GiB.*?([\d,.]+) available")
 
 
@@ -43,6 +46,8 @@ def template(note: str, row: Document) -> str:
     """Return a note with what is the row's own left out, so that the same note about two rows is the same text."""
     if band := BAND.fullmatch(note):
         return f"share of spot instances interrupted in a month, {band['source']}, {band['day']}: {{}}"
+    if UNSAVED.fullmatch(note):
+        return "expected hours with checkpoints, and without any: {}"
     for name in ("accelerator", "instance_type"):
         if row.get(name) and row[name] in note:
             return note.replace(row[name], "{}")

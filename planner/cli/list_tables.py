@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from planner.cli.figures import ABSENT, TIMES, count, count_of, day_of, dollars_per_hour, figure, whole, words
+from planner.cli.figures import ABSENT, TIMES, count, count_of, day_of, dollars, dollars_per_hour, figure, whole, words
 from planner.cli.paint import BAD, CARE, GOOD, QUIET, STRONG, Cell, Column, indented, rendered, table
 
 Document = Mapping[str, Any]
@@ -42,7 +42,7 @@ def prices_text(document: Document, *, most: int, width: int, colour: bool) -> s
             "Upfront $",
             right=True,
             keep=4,
-            cells=[Cell("" if p["upfront"] is None else figure(p["upfront"], 6)) for p in shown],
+            cells=[Cell("" if p["upfront"] is None else dollars(p["upfront"])) for p in shown],
         ),
         Column("Read on", keep=1, cells=[Cell(day_of(p["retrieved_at"])) for p in shown]),
         Column("Source", keep=5, cells=[Cell(short(p["source"]), style=QUIET) for p in shown]),
@@ -219,13 +219,14 @@ def model_text(document: Document, *, width: int, colour: bool) -> str:
 def checks_text(document: Document, *, width: int, colour: bool) -> str:
     """Return what `doctor` found, for a terminal of `width` columns."""
     styles = {"ok": GOOD, "note": CARE, "fault": BAD}
-    parts: list[RenderableType] = []
-    for check in document["checks"]:
-        line = Text(f"{check['state']:<5}", style=styles[check["state"]])
-        line.append(f"  {check['name']}: ", style=STRONG)
-        line.append(check["found"])
-        parts.append(line)
-    faults = sum(check["state"] == "fault" for check in document["checks"])
+    checks = document["checks"]
+    columns = [
+        Column("State", cells=[Cell(c["state"], style=styles[c["state"]]) for c in checks]),
+        Column("What", cells=[Cell(c["name"], style=STRONG) for c in checks]),
+        Column("Found", wraps=True, cells=[Cell(c["found"]) for c in checks]),
+    ]
+    parts: list[RenderableType] = [*table(columns, width)]
+    faults = sum(c["state"] == "fault" for c in checks)
     parts += [
         Text(""),
         Text("All of it works." if not faults else f"{count(faults, 'fault')}.", style=GOOD if not faults else BAD),

@@ -155,7 +155,7 @@ def whole_number(flag: str, text: str) -> int:
     """Return a whole number written as 1000, 1_000 or 1e3."""
     value = number(flag, text)
     if value != value or value in (float("inf"), float("-inf")) or value != int(value):  # noqa: PLR0124 - NaN differs from itself
-        raise UsageError(f"{flag}: {text!r} is not a whole number; write it as 1000, 1_000 or 1e3")
+        raise UsageError(f"{flag}: {text!r} is not a whole number; write it as 8, 1_000 or 1e3")
     try:
         return int(text)
     except ValueError:

@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 CARD_WIDTH = 64
+WRAPPED_WIDTH = 30  # the least that a column which wraps is given
 GAP = 2  # blank columns between two columns: one of padding, one of the box
 
 RULED = Box("    \n    \n ── \n    \n    \n    \n    \n    \n")  # a line under the header, nothing else
@@ -39,7 +40,7 @@ class Column:
     """A column: its title, what stands under the title (the unit), its cells, and when it may go.
 
     `keep` is the order of importance: columns with the highest number are dropped first, 0 is never dropped. Texts of a column
-    with a `narrowest` are cut to that before anything is dropped.
+    with a `narrowest` are cut to that before anything is dropped; a column that `wraps` takes what is left, on several lines.
     """
 
     title: str
@@ -47,18 +48,20 @@ class Column:
     right: bool = False
     keep: int = 0
     narrowest: int | None = None
+    wraps: bool = False
     cells: list[Cell] = field(default_factory=list)
 
     @property
     def width(self) -> int:
         """Columns of the terminal that the widest cell takes."""
         texts = [self.title, self.unit, *(text for c in self.cells for text in (c.main, c.under))]
-        return max(cell_len(text) for text in texts)
+        widest = max(cell_len(text) for text in texts)
+        return min(widest, WRAPPED_WIDTH) if self.wraps else widest
 
     def cut(self, width: int) -> Column:
         """Return the column with longer texts cut to `width`, which an ellipsis shows."""
         cells = [Cell(shortened(c.main, width), shortened(c.under, width), c.style, c.under_style) for c in self.cells]
-        return Column(self.title, self.unit, self.right, self.keep, self.narrowest, cells)
+        return Column(self.title, self.unit, self.right, self.keep, self.narrowest, self.wraps, cells)
 
 
 def shortened(text: str, width: int) -> str:
@@ -106,8 +109,8 @@ def table(columns: Sequence[Column], width: int) -> list[RenderableType]:
         out.add_column(
             title,
             justify="right" if column.right else "left",
-            no_wrap=not stretches(column),
-            overflow="ellipsis" if not stretches(column) else "fold",
+            no_wrap=not column.wraps,
+            overflow="fold" if column.wraps else "ellipsis",
         )
     for row in range(len(kept[0].cells) if kept else 0):
         out.add_row(
@@ -123,11 +126,6 @@ def table(columns: Sequence[Column], width: int) -> list[RenderableType]:
         names = ", ".join(c.title for c in dropped)
         parts.append(Text(f"left out at this width: {names}", style=QUIET))
     return parts
-
-
-def stretches(column: Column) -> bool:
-    """Return whether a column may wrap: a long text that is never dropped."""
-    return column.keep == 0 and not column.right
 
 
 def two_lines(cell: Cell) -> Text:

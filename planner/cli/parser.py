@@ -19,6 +19,7 @@ class Verb:
 
     module: str
     summary: str
+    answers: bool = True  # whether it prints an answer, in a format to choose
 
 
 VERBS: Mapping[str, Verb] = {
@@ -30,7 +31,7 @@ VERBS: Mapping[str, Verb] = {
     "models list": Verb("models_list", "the models that are known by name, and their aliases"),
     "models show": Verb("models_show", "parameters, weight bytes and KV bytes per token of one model"),
     "glossary": Verb("glossary", "what a term of the trade means"),
-    "serve": Verb("serve", "run the REST API"),
+    "serve": Verb("serve", "run the REST API", answers=False),
     "db upgrade": Verb("db_upgrade", "bring the database to the newest schema"),
     "db current": Verb("db_current", "say which schema the database has"),
     "doctor": Verb("doctor", "say what is installed, where data lives, and whether all of it works"),
@@ -77,6 +78,8 @@ def parser_for(verb: str) -> tuple[Parser, VerbModule]:
         allow_abbrev=False,
     )
     module.add_flags(parser)
+    if not VERBS[verb].answers:
+        return parser, module
     rendering = parser.add_argument_group("rendering")
     rendering.add_argument(
         "--format",
@@ -93,7 +96,7 @@ def parse(parser: Parser, argv: Sequence[str]) -> argparse.Namespace:
     args, unknown = parser.parse_known_args(list(argv))
     if unknown:
         raise UsageError(complaint(unknown, known_flags(parser)))
-    if args.format not in FORMATS:
+    if getattr(args, "format", FORMATS[0]) not in FORMATS:
         raise UsageError(f"--format: {args.format!r} is not one of {', '.join(FORMATS)}{hint(args.format, FORMATS)}")
     return args
 
@@ -116,13 +119,18 @@ def hint(word: str, known: Sequence[str]) -> str:
     """Return "; did you mean X?" for a near miss, else nothing."""
     import difflib
 
-    near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.6)
-    return f"; did you mean {near[0]}?" if near else ""
+    near = difflib.get_close_matches(word.lower(), known, n=2, cutoff=0.6)
+    close = [k for k in near if difflib.SequenceMatcher(None, word.lower(), k).ratio() > 0.8] or near[:1]
+    return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
 def verb_in(argv: Sequence[str]) -> tuple[str, list[str]]:
     """Return the verb that a command line begins with, and the words after it."""
     first, rest = argv[0], list(argv[1:])
+    if first.startswith("-"):
+        raise UsageError(
+            f"unknown flag {first.split('=')[0]}; flags come after the command, for example `planner recommend --model 7b`"
+        )
     if first in VERBS:
         return first, rest
     second = [verb.split()[1] for verb in VERBS if verb.startswith(f"{first} ")]
@@ -149,7 +157,10 @@ def general_help(prefix: str = "") -> str:
     lines += [
         f"  {verb:<13} {what.summary}" for verb, what in VERBS.items() if not prefix or verb.startswith(f"{prefix} ")
     ]
-    lines += ["", "`planner COMMAND --help` shows the flags of a command; every command has --format table|json|csv."]
+    lines += [
+        "",
+        "`planner COMMAND --help` shows the flags of a command; every command that answers has --format table|json|csv.",
+    ]
     if not prefix:
         lines += [
             "",

@@ -119,15 +119,23 @@ def work_assumptions(document: Document) -> list[str]:
 
 def market_line(request: Mapping[str, Any]) -> str:
     """Return where and how may be bought, and what ranks first."""
-    regions = ", ".join(request.get("region") or ()) or "every region"
-    options = ", ".join(words(p) for p in request.get("purchase") or ())
-    by = {
-        "cost": "cheapest per unit of work first",
-        "time": "fastest first",
-        "latency": "lowest latency first",
-        "energy": "least energy first",
-    }.get(request.get("sort", "cost"), "")
-    return "; ".join(part for part in (regions if regions != "all" else "every region", options, by) if part)
+    regions, options = (listed(request.get(name)) for name in ("region", "purchase"))
+    parts = ["every region" if "all" in regions else ", ".join(regions), ", ".join(words(option) for option in options)]
+    parts += [SORTED_BY[request["sort"]]] if request.get("sort") else []
+    return "; ".join(part for part in parts if part)
+
+
+SORTED_BY = {
+    "cost": "cheapest per unit of work first",
+    "time": "fastest first",
+    "latency": "lowest latency first",
+    "energy": "least energy first",
+}
+
+
+def listed(value: Any) -> list[str]:
+    """Return one name or several as a list."""
+    return [] if value is None else [value] if isinstance(value, str) else list(value)
 
 
 def columns_of(document: Document, rows: Sequence[Document], marks: Sequence[tuple[str, str]]) -> list[Column]:
@@ -146,29 +154,37 @@ def columns_of(document: Document, rows: Sequence[Document], marks: Sequence[tup
 
 def instance_cell(row: Document, several_regions: bool, marks: Sequence[tuple[str, str]]) -> Cell:
     """Return the instance type, how many, how bought and where; letters refer to the notes."""
-    many = f"{row['instance_count']} {TIMES} " if row.get("instance_count", 1) > 1 else ""
+    many = f"{row['instance_count']} {TIMES} " if row["instance_count"] > 1 else ""
     letters = marks_of(row, marks)
-    terms = [words(row["purchase_option"])]
-    place = row.get("availability_zone_id") or (
-        row["region"] if several_regions or row["purchase_option"] == "spot" else None
+    place = [row["provider"]] if row["provider"] != "aws" else []
+    place += (
+        [row["region"]]
+        if several_regions or place or (not row["availability_zone_id"] and row["purchase_option"] == "spot")
+        else []
     )
-    if several_regions and row.get("availability_zone_id"):
-        place = f"{row['region']} {row['availability_zone_id']}"
+    place += [row["availability_zone_id"]] if row["availability_zone_id"] else []
     payment = at(row, "purchase.payment_option")
-    terms += [words(payment)] if payment else []
+    terms = [
+        words(row["purchase_option"]),
+        *([words(payment)] if payment else []),
+        *([" ".join(place)] if place else []),
+    ]
     return Cell(
         f"{many}{row['instance_type']}{f' [{letters}]' if letters else ''}",
-        ", ".join([*terms, *([place] if place else [])]),
-        style=STRONG if row.get("rank") == 1 else "",
+        ", ".join(terms),
+        style=STRONG if row["rank"] == 1 else "",
     )
+
+
+def accelerators(row: Document) -> str:
+    """Return "8 x H100 SXM5 80GB" with a times sign, or the CPU's name."""
+    chips, name = row.get("accelerators_per_instance"), row.get("accelerator") or "unknown accelerator"
+    return name if chips is None else f"{whole(chips)} {TIMES} {name}"
 
 
 def layout_cell(row: Document) -> Cell:
     """Return the accelerators and the layout: precision, replicas x tensor parallel, requests in flight or batch."""
     layout = row["layout"]
-    chips = row.get("accelerators_per_instance")
-    accelerator = row.get("accelerator") or "CPU"
-    gpus = accelerator if chips is None else f"{whole(chips)} {TIMES} {accelerator}"
     parts = [layout["precision"]]
     tensor, pipeline, replicas = (
         layout.get("tensor_parallel"),
@@ -183,13 +199,13 @@ def layout_cell(row: Document) -> Cell:
         parts.append(" ".join(split))
     if layout.get("method"):
         parts += [layout["sharding"]] if layout.get("sharding") else []
-        parts += [f"micro-batch {layout['micro_batch']}"] if layout.get("micro_batch") else []
-        parts += ["checkpointing"] if layout.get("checkpointing") not in (None, "none") else []
+        parts += [f"micro {layout['micro_batch']}"] if layout.get("micro_batch") else []
+        parts += ["recompute"] if layout.get("checkpointing") not in (None, "none") else []
     elif layout.get("max_concurrency"):
         parts.append(f"{layout['max_concurrency']:,} {'each' if (replicas or 1) > 1 else 'at once'}")
     elif layout.get("batch"):
         parts.append(f"batch {layout['batch']:,}")
-    return Cell(gpus, " ".join(parts[:2]) + "".join(f", {part}" for part in parts[2:]))
+    return Cell(accelerators(row), " ".join(parts[:2]) + "".join(f", {part}" for part in parts[2:]))
 
 
 def memory_cell(row: Document) -> Cell:

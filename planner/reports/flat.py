@@ -27,6 +27,7 @@ RATES = ("requests_per_s", "output_tokens_per_s", "total_tokens_per_s", "samples
 ROW_COLUMNS: tuple[str, ...] = (
     *("rank", "provider", "instance_type", "region", "availability_zone_id", "purchase_option"),
     *(f"purchase.{name}" for name in ("plan_type", "payment_option", "offering_class", "term_years")),
+    *(f"price.{name}" for name in ("usd_per_instance_hour", "as_of", "stale", "derived", "source")),
     *("instance_count", "accelerator", "accelerators_per_instance"),
     *(
         f"layout.{name}"
@@ -62,7 +63,7 @@ ROW_COLUMNS: tuple[str, ...] = (
     *(f"performance.{end}.{rate}" for end in ("low", "high") for rate in RATES),
     *(f"cost.{name}" for name in RANGED_COSTS),
     *(f"cost.{end}.{name}" for end in ("low", "high") for name in RANGED_COSTS if name not in {"usd_per_hour"}),
-    *("time.hours_per_epoch", "time.hours_total", "energy.kwh_per_million_inferences"),
+    *("time.hours_per_epoch", "time.hours_total", "energy.kwh_per_million_inferences", "pareto"),
     "notes",
 )
 """Columns of one recommendation or estimate."""

@@ -55,5 +55,14 @@ def save(document: Document) -> None:
     from planner.bootstrap import open_store
     from planner.cli.output import complain
 
-    open_store().save(document)
+    with open_store() as store:
+        from planner.store.errors import SchemaNotCurrent
+
+        try:
+            store.save(document)
+        except SchemaNotCurrent as e:
+            if e.found is not None:  # an older or newer schema is the owner's to change
+                raise
+            store.upgrade()
+            store.save(document)
     complain(f"saved as {document['id']}")

@@ -40,14 +40,11 @@ def run(args: Namespace) -> int:
     check_address(args.host, port)
     import uvicorn
 
-    uvicorn.run(
-        "planner.api.app:create_app",
-        factory=True,
-        host=args.host,
-        port=port,
-        workers=workers if workers > 1 else None,
-        log_level="info",
-    )
+    from planner.api.serving import APPLICATION, UVICORN_SETTINGS
+    from planner.bootstrap import open_store
+
+    open_store().close()  # refuses a URL that cannot be used, in one line, before anything starts
+    uvicorn.run(APPLICATION, host=args.host, port=port, workers=workers if workers > 1 else None, **UVICORN_SETTINGS)
     return Exit.ANSWER
 
 
