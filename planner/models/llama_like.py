@@ -1,6 +1,7 @@
 """Decoder families whose configs use the field names of Llama: what each family does differently, as a table.
 
-Biases, norms and ties are those of the Hugging Face implementation of each `model_type`; a pair (field, default) is read from the config.
+Biases, norms and ties are those of the Hugging Face implementation of each `model_type`; a pair (field or fields, default) is read
+from the config.
 """
 
 from __future__ import annotations
@@ -89,7 +90,11 @@ STYLES: dict[str, Style] = {
     ),
     "internlm": Style(qkv_bias=("bias", True), o_bias=("bias", True), mlp_bias=False),
     "internlm2": Style(qkv_bias=("bias", False), o_bias=("bias", False), mlp_bias=False),
-    "internlm3": Style(qkv_bias=("qkv_bias", False), o_bias=("bias", False), mlp_bias=("bias", False)),
+    "internlm3": Style(
+        qkv_bias=("qkv_bias attention_bias", False),
+        o_bias=("bias attention_bias", False),
+        mlp_bias=("bias mlp_bias", False),
+    ),
     "nemotron": Style(gated=False, norm_bias=True),
     "glm": Style(qkv_bias=("attention_bias", True), o_bias=False, mlp_bias=False),
     "glm4": Style(qkv_bias=("attention_bias", True), o_bias=False, mlp_bias=False, norms=4),
@@ -110,7 +115,7 @@ STYLES: dict[str, Style] = {
 
 
 def _rule(config: Fields, rule: Rule) -> bool:
-    return rule if isinstance(rule, bool) else config.flag(rule[0], default=rule[1])
+    return rule if isinstance(rule, bool) else config.flag(*rule[0].split(), default=rule[1])
 
 
 def head_dim_of(config: Fields, hidden: int, heads: int) -> int:

@@ -15,9 +15,13 @@ from planner.models.spec import AttentionKind
 from planner.models.windows import spans_by_type
 
 
+EXPERT_NAMES = ("num_experts", "num_local_experts", "n_routed_experts")
+"""What families call the number of routed experts; newer configs use another family's word."""
+
+
 def routed(config: Fields, experts_name: str, per_token_name: str) -> tuple[int, int]:
     """Return (experts, experts per token); a token cannot use more than there are."""
-    experts = config.integer(experts_name, maximum=MAX_EXPERTS)
+    experts = config.integer(experts_name, *EXPERT_NAMES, maximum=MAX_EXPERTS)
     per_token = config.integer(per_token_name, maximum=MAX_EXPERTS)
     if per_token > experts:
         raise config.error(

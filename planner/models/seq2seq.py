@@ -164,8 +164,8 @@ def read_bart(config: Fields) -> ModelSpec:
     for one, prefix in ((encoder, "encoder."), (decoder, "decoder.")):
         inner = Renamed(tally, prefix)
         one.add_to(inner)
-        if learned:
-            inner.table("position_embedding", context + 2, h, tower=one.tower)
+        if family != "m2m_100":  # which computes them; Pegasus and Marian store sinusoids
+            inner.table("position_embedding", context + (2 if learned else 0), h, tower=one.tower)
         inner.norm("norms", h, times={"bart": 1, "mbart": 2, "marian": 0}.get(family, 1), bias=True, tower=one.tower)
     add_cross_attention(tally, decoder, decoder.layers)
     tally.tied_head("lm_head", vocabulary, h)

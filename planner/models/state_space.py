@@ -217,14 +217,30 @@ def _tied(config: Fields, shape: DecoderShape) -> DecoderShape:
     return replace(shape, tied=config.flag("tie_word_embeddings", default=True))
 
 
+BLOCK_LETTERS = {"mamba": "M", "linear_attention": "M", "attention": "*", "full_attention": "*", "mlp": "-", "moe": "E"}
+
+
+def _nemotron_pattern(config: Fields) -> str:
+    """Return one letter for each block, from the pattern or from a list of block types."""
+    types = config.strings("layers_block_type")
+    if types is None:
+        pattern, layers = config.text("hybrid_override_pattern"), config.layer_count()
+        if len(pattern) != layers or set(pattern) - set("M*-E"):
+            raise config.error(
+                "hybrid_override_pattern",
+                f"should be {layers} letters out of M, *, - and E, one for each of num_hidden_layers",
+            )
+        return pattern
+    unknown = set(types) - set(BLOCK_LETTERS)
+    if unknown or not 1 <= len(types) <= MAX_LAYERS:
+        raise config.error("layers_block_type", f"should list {', '.join(BLOCK_LETTERS)}, one for each block")
+    return "".join(BLOCK_LETTERS[t] for t in types)
+
+
 def read_nemotron_h(config: Fields) -> ModelSpec:
     """Nemotron-H: `hybrid_override_pattern` names each block: M mixer, * attention, - feed-forward (ungated), E experts."""
-    pattern, layers = config.text("hybrid_override_pattern"), config.layer_count()
-    if len(pattern) != layers or set(pattern) - set("M*-E"):
-        raise config.error(
-            "hybrid_override_pattern",
-            f"should be {layers} letters out of M, *, - and E, one for each of num_hidden_layers",
-        )
+    pattern = _nemotron_pattern(config)
+    layers = len(pattern)
     heads, width = config.head_count("mamba_num_heads"), config.integer("mamba_head_dim")
     mixer = Mamba2(
         inner=heads * width,
@@ -324,12 +340,16 @@ def _mamba2_prefixed(config: Fields) -> Mamba2:
     )
 
 
+MIXERS = {"mamba", "linear_attention"}
+ATTENTION = {"attention", "full_attention", "multi_head_attention"}
+
+
 def read_granite_hybrid(config: Fields) -> ModelSpec:
     """Granite 4: `layer_types` names mamba and attention layers; experts (where there are any) and a shared expert in every layer."""
     layers, types = config.layer_count(), config.strings("layer_types")
-    if types is None or len(types) != layers or set(types) - {"mamba", "attention", "multi_head_attention"}:
+    if types is None or len(types) != layers or set(types) - MIXERS - ATTENTION:
         raise config.error("layer_types", f"should list mamba or attention for each of {layers} layers")
-    attention = layers - types.count("mamba")
+    attention = sum(1 for t in types if t in ATTENTION)
     count = config.integer("num_local_experts", minimum=0, maximum=100_000, default=0)
     shared = config.integer("shared_intermediate_size", minimum=0, default=0)
     experts = None
