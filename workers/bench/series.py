@@ -45,16 +45,12 @@ def take_series(
     """Return the samples of one call and the rate that follows from them, judged by the rules."""
     warmup, call_s = warm_up(call, timer, rules)
     calls = calls_per_sample(call_s, rules)
-    samples: list[float] = []
-    duration_s = 0.0
-    while (
-        (len(samples) < rules.min_samples or duration_s < rules.min_duration_s)
-        and len(samples) < rules.max_samples
-        and duration_s < rules.max_duration_s
-    ):
-        elapsed_s = timer(call, calls)
-        duration_s += elapsed_s
-        samples.append(elapsed_s / calls)
+    samples, duration_s = take_samples(call, calls, timer, rules)
+    while duration_s < min(rules.min_duration_s, rules.max_duration_s):
+        # the warm-up was slower than what followed, so samples came out too short: that round was warm-up too
+        warmup = Warmup(calls=warmup.calls + calls * len(samples), duration_s=warmup.duration_s + duration_s)
+        calls *= 2
+        samples, duration_s = take_samples(call, calls, timer, rules)
     return judged(
         Series(
             name=name,
@@ -68,6 +64,21 @@ def take_series(
         rate=rate,
         rules=rules,
     )
+
+
+def take_samples(call: Callable[[], object], calls: int, timer: Timer, rules: Rules) -> tuple[list[float], float]:
+    """Return samples in seconds per call, and the seconds that all of them took, when there are enough of both or a limit is reached."""
+    samples: list[float] = []
+    duration_s = 0.0
+    while (
+        (len(samples) < rules.min_samples or duration_s < rules.min_duration_s)
+        and len(samples) < rules.max_samples
+        and duration_s < rules.max_duration_s
+    ):
+        elapsed_s = timer(call, calls)
+        duration_s += elapsed_s
+        samples.append(elapsed_s / calls)
+    return samples, duration_s
 
 
 def warm_up(call: Callable[[], object], timer: Timer, rules: Rules) -> tuple[Warmup, float]:

@@ -106,7 +106,18 @@ def test_what_is_too_slow_ends_and_is_too_short() -> None:
     assert series.figures[0].value == pytest.approx(2.0)  # 80 GB in 40 s
 
 
-def test_too_short_a_duration() -> None:
+def test_a_warm_up_that_was_slower_than_the_rest_does_not_make_the_samples_too_short() -> None:
+    """Calls of 20 ms while another process is busy, 0.1 ms after: one call a sample would end after 200 x 0.1 ms = 0.02 s."""
+    series = taken(chain(repeat(0.02, 25), repeat(0.0001)))
+    assert series.validity.valid
+    assert series.duration_s >= 1.0
+    # 200 samples of 1, 2, 4, 8, 16, 32 calls are too short (0.02 s … 0.64 s), with 64 calls of 0.1 ms 157 samples make 1 s
+    assert (series.shape.calls_per_sample, len(series.samples_s)) == (64, 157)
+    assert series.warmup.calls == 25 + 200 * (1 + 2 + 4 + 8 + 16 + 32)
+    assert series.figures[0].value == pytest.approx(20.0)
+
+
+def test_few_samples_are_made_long() -> None:
     series = taken(repeat(0.001), Rules(warmup_s=0, min_duration_s=10.0, min_samples=5, max_samples=5))
     assert series.validity.valid  # samples are made long enough: 4 s each
     assert series.duration_s == pytest.approx(20.0)
