@@ -132,7 +132,8 @@ class SqlStore:
             (_table(QuoteRow), [quote_values(key, n, quote) for n, quote in enumerate(catalog.quotes())]),
         ]
         with self._writing() as connection:
-            if not connection.execute(_insert_if_new(connection, _table(SnapshotRow)), snapshot_values(meta)).rowcount:
+            counted = connection.execution_options(preserve_rowcount=True)
+            if counted.execute(_insert_if_new(connection, _table(SnapshotRow)), snapshot_values(meta)).rowcount != 1:
                 return False
             for table, rows in children:
                 if rows:
