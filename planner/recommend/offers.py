@@ -51,11 +51,12 @@ def offer_or_rejection(
     quotes: Sequence[Quote],
     *,
     terms: Terms,
-    priced_elsewhere: bool,
+    elsewhere: frozenset[PurchaseOption],
 ) -> Offer | Rejection:
     """Return the offer for `option`, or the rejection with its reason.
 
-    `quotes` are all quotes of this type in this region, whatever the option; `priced_elsewhere` says whether other regions have one.
+    `quotes` are all quotes of this type in this region, whatever the option; `elsewhere` holds the options quoted in any other region.
+    Not offered is said only where the option exists elsewhere; a type that nobody quotes for it has no price.
     A price of zero or in another currency is no price: it is named in the rejection and never ranked.
     """
 
@@ -74,8 +75,14 @@ def offer_or_rejection(
             RejectionReason.CAPACITY_BLOCK_ONLY, "sold through Capacity Blocks only; ask with --purchase capacity_block"
         )
     if not quotes:
-        if priced_elsewhere:
+        if option in elsewhere:
             return rejected(RejectionReason.NOT_OFFERED, "no quote of any kind in this region; other regions have some")
+        if elsewhere:
+            others = ", ".join(sorted(o.value for o in elsewhere))
+            return rejected(
+                RejectionReason.NO_PRICE,
+                f"no {option.value} price was found in any region; other regions have one for {others}",
+            )
         return rejected(RejectionReason.NO_PRICE, "no price of any kind was found for this type, in any region")
     asked = [q for q in quotes if q.purchase_option is option]
     if option in COMMITMENTS:

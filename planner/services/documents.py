@@ -106,18 +106,19 @@ def prices_document(meta: SnapshotMeta, quotes: Iterable[Quote], now: datetime) 
     return {"snapshot_id": meta.snapshot_id, "as_of": instant(meta.as_of), "origin": meta.origin, "sources": sources}
 
 
-def model_document(spec: ModelSpec, asked: str | None) -> Document:
-    """Return what the request's model became."""
+def model_document(spec: ModelSpec, asked: str | None, *, tokens: tuple[int, int]) -> Document:
+    """Return what the request's model became, and what one inference of it is (`tokens`: input and output of a request)."""
+    one = f"one request of {tokens[0]} input and {tokens[1]} output tokens" if spec.generates_tokens else None
     return {
         "name": spec.name,
-        "alias": asked if asked is not None and asked != spec.name and "/" not in asked else None,
+        "alias": asked if asked is not None and asked.lower() in {a.lower() for a in spec.aliases} else None,
         "architecture": spec.architecture,
         "kind": spec.kind.value,
         "parameters_total": spec.parameters_total,
         "parameters_active": spec.parameters_active,
         "native_dtype": spec.native_dtype,
         "max_context": spec.max_context,
-        "one_inference": None if spec.sample is None else spec.sample.description,
+        "one_inference": one if spec.sample is None else spec.sample.description,
         "source": spec.source,
         "assumptions": list(spec.assumptions),
     }

@@ -39,6 +39,7 @@ from planner.services.facts import risk_of
 from planner.services.identity import answer_id, evidence_id
 from planner.services.recommend import (
     assumptions_of,
+    check_context,
     check_dataset,
     document_of,
     inference_work,
@@ -69,6 +70,8 @@ def estimate(request: EstimateRequest, *, catalog: Catalog, spec: ModelSpec, now
     assumptions = assumptions_of(request.assume)
     region = resolved("region", request.region, catalog.region)
     check_dataset(request.dataset_tokens, spec)
+    if request.mode == "inference":
+        check_context(request, spec)
     machine = machine_of(request, region, catalog)
     offer = offer_of(request, machine, region, catalog, assumptions) if machine.named else None
     outcome = outcome_of(request, spec, machine.hardware)
@@ -94,7 +97,7 @@ def estimate(request: EstimateRequest, *, catalog: Catalog, spec: ModelSpec, now
     return {
         "id": answer_id("estimate", echoed, snapshot_id=catalog.meta.snapshot_id, spec=spec),
         "request": echoed,
-        "model": described(spec, request.model),
+        "model": described(spec, request.model, tokens=(request.input_tokens, request.output_tokens)),
         "assumptions": assumptions.listed(request.mode),
         "planner_version": planner.__version__,
         "evidence_id": evidence_id(),
@@ -198,7 +201,7 @@ def offer_of(
         terms=Terms(
             plan_type=request.plan_type, payment_option=request.payment_option, offering_class=request.offering_class
         ),
-        priced_elsewhere=bool(quotes),
+        elsewhere=frozenset(q.purchase_option for q in quotes if q.region != region),
     )
     if isinstance(found, Offer) and found.quote.purchase_option is PurchaseOption.SPOT:
         return dataclasses.replace(found, interruption=risk_of(found.quote, catalog, assumptions))

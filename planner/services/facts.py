@@ -53,7 +53,7 @@ def offers_of(
                     PurchaseOption(option),
                     here,
                     terms=terms,
-                    priced_elsewhere=(instance.provider, instance.instance_type) in anywhere,
+                    elsewhere=anywhere.get((instance.provider, instance.instance_type), frozenset()),
                 )
                 if isinstance(found, Rejection):
                     rejections.append(found)
@@ -69,18 +69,17 @@ def _priced_anywhere(
     by_place: dict[tuple[str, str, str], list[Quote]],
     regions_of: dict[str, tuple[str, ...]],
     catalog: Catalog,
-) -> set[tuple[str, str]]:
-    """Return the (provider, type) that have a quote in some region; asks the catalog only about those that lack one here."""
+) -> dict[tuple[str, str], frozenset[PurchaseOption]]:
+    """Return the options quoted in any region, for the types that some region here has no quote of; asks the catalog about those alone."""
     lacking = {
         t.instance_type
         for t in types
         if any((t.provider, t.instance_type, region) not in by_place for region in regions_of.get(t.provider, ()))
     }
-    known = {(provider, name) for provider, name, _ in by_place}
-    unsure = lacking - {name for _, name in known}
-    return known | {
-        (q.provider, q.instance_type) for q in (catalog.quotes(instance_types=sorted(unsure)) if unsure else ())
-    }
+    found: dict[tuple[str, str], set[PurchaseOption]] = {}
+    for quote in catalog.quotes(instance_types=sorted(lacking)) if lacking else ():
+        found.setdefault((quote.provider, quote.instance_type), set()).add(quote.purchase_option)
+    return {key: frozenset(options) for key, options in found.items()}
 
 
 def risk_of(quote: Quote, catalog: Catalog, assumptions: Assumptions) -> InterruptionRisk:

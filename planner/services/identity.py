@@ -6,24 +6,23 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import planner
 from planner.models.spec import ModelSpec
 
 ID_HEX_DIGITS = 32
+TABLES = Path(planner.__file__).with_name("perf") / "tables"
 
 
 @cache
 def evidence_id() -> str:
     """Return 16 hex digits of the SHA-256 over the shipped measurement and efficiency tables."""
     digest = hashlib.sha256()
-    tables = files("planner.perf") / "tables"
-    for table in sorted(tables.iterdir(), key=lambda t: t.name):
-        if table.name.endswith(".csv"):
-            digest.update(table.name.encode())
-            digest.update(table.read_bytes())
+    for table in sorted(TABLES.glob("*.csv"), key=lambda t: t.name):
+        digest.update(table.name.encode())
+        digest.update(table.read_bytes())
     return digest.hexdigest()[:16]
 
 

@@ -80,7 +80,7 @@ def recommend(request: RecommendRequest, *, catalog: Catalog, spec: ModelSpec, n
         "id": answer_id("recommend", echoed, snapshot_id=catalog.meta.snapshot_id, spec=spec),
         "request": echoed,
         "stage_presets": {name: list(v) if isinstance(v, tuple) else v for name, v in presets.items()},
-        "model": model_document(spec, request.model),
+        "model": model_document(spec, request.model, tokens=(request.input_tokens, request.output_tokens)),
         "assumptions": assumptions.listed(request.mode),
         "planner_version": planner.__version__,
         "evidence_id": evidence_id(),
@@ -199,6 +199,10 @@ def assumptions_of(overrides: Sequence[str]) -> Assumptions:
 def check_applies(request: RecommendRequest, spec: ModelSpec) -> None:
     """Raise `BadRequest` for limits that the mode has no figure for, and for a data set that the model does not count in."""
     limits: dict[str, Any]
+    if not request.purchase:
+        raise BadRequest(
+            field="purchase", value="", why="names no purchase option", expected="for example on_demand, spot"
+        )
     if request.mode == "training":
         limits = {
             name: getattr(request, name) for name in ("max_ttft_ms", "max_tpot_ms", "max_e2e_ms", "requests_per_s")
@@ -206,6 +210,7 @@ def check_applies(request: RecommendRequest, spec: ModelSpec) -> None:
         check_dataset(request.dataset_tokens, spec)
     else:
         limits = {"deadline_hours": request.deadline_hours}
+        check_context(request, spec)
         if not spec.generates_tokens:
             limits |= {"max_ttft_ms": request.max_ttft_ms, "max_tpot_ms": request.max_tpot_ms}
     for name, value in limits.items():
@@ -217,6 +222,17 @@ def check_applies(request: RecommendRequest, spec: ModelSpec) -> None:
                 else f"applies to models that generate tokens; {spec.name} has whole-sample latency: use max_e2e_ms"
             )
             raise BadRequest(field=name, value=value, why=applies)
+
+
+def check_context(request: RecommendRequest | EstimateRequest, spec: ModelSpec) -> None:
+    """Raise `BadRequest` when a request is longer than what the model can attend to."""
+    length = request.input_tokens + request.output_tokens
+    if spec.kind is ModelKind.DECODER and spec.max_context is not None and length > spec.max_context:
+        raise BadRequest(
+            field="input_tokens",
+            value=request.input_tokens,
+            why=f"and {request.output_tokens} output tokens together are longer than the context of {spec.name}, {spec.max_context} tokens",
+        )
 
 
 def check_dataset(dataset_tokens: float | None, spec: ModelSpec) -> None:

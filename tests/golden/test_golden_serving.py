@@ -63,9 +63,10 @@ def test_the_whole_table(tmp_path):
     ] == [
         ("block.48xlarge", "capacity_block_only", ["us-east-1"], ["on_demand", "spot"], 2),
         ("china.xlarge", "no_price", ["us-east-1"], ["on_demand", "spot"], 2),
+        ("far.xlarge", "no_price", ["us-east-1"], ["spot"], 1),  # nobody quotes a spot price of it anywhere
         ("small.xlarge", "no_price", ["us-east-1"], ["spot"], 1),
         ("unpriced.xlarge", "no_price", ["us-east-1"], ["on_demand", "spot"], 2),
-        ("far.xlarge", "not_offered", ["us-east-1"], ["on_demand", "spot"], 2),
+        ("far.xlarge", "not_offered", ["us-east-1"], ["on_demand"], 1),
         ("small.xlarge", "out_of_memory", ["us-east-1"], ["on_demand"], 1),
     ]
     assert document["counts"] == {"candidates": 14, "feasible": 4, "rejected": 10}

@@ -1,0 +1,58 @@
+"""The one serialisation."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.services.documents import age_hours, money, to_json_bytes, whole
+
+
+def test_floats_have_six_significant_digits_and_the_request_is_left_alone():
+    document = {
+        "request": {"dataset_size": 1281167, "budget_usd": 12345.678},
+        "a": 1234567.8,
+        "b": [0.000123456789],
+        "lines": [{"quantity": 1234.567891, "usd": "1.000000"}],
+        "n": None,
+    }
+    assert json.loads(to_json_bytes(document)) == document | {"a": 1234570.0, "b": [0.000123457]}
+
+
+def test_bytes_are_utf8_with_indent_and_a_newline():
+    assert to_json_bytes({"ä": 1}) == '{\n  "ä": 1\n}\n'.encode()
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_rounding_twice_changes_nothing(x):
+    once = to_json_bytes({"x": x})
+    assert to_json_bytes(json.loads(once)) == once
+
+
+def test_what_is_not_a_number_is_refused():
+    with pytest.raises(ValueError, match="(?i)float values are not JSON compliant"):
+        to_json_bytes({"x": float("nan")})
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [("1", "1.000000"), ("0.0000005", "0.000000"), ("0.0000015", "0.000002"), ("1E+3", "1000.000000")],
+)
+def test_money_is_a_plain_decimal_string(amount, text):
+    assert money(Decimal(amount)) == text
+    assert money(None) is None
+
+
+def test_ages_are_whole_hours_and_never_negative():
+    at = datetime(2026, 7, 1, tzinfo=UTC)
+    assert age_hours(at, datetime(2026, 7, 2, 1, 59, tzinfo=UTC)) == 25
+    assert age_hours(at, datetime(2026, 6, 1, tzinfo=UTC)) == 0
+
+
+def test_whole_chips_are_integers_and_fractions_stay():
+    assert (whole(8.0), type(whole(8.0)), whole(0.125)) == (8, int, 0.125)

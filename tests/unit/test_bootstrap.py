@@ -1,0 +1,78 @@
+"""Which snapshot is read, where data lies, and that nothing is written unasked."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from planner import bootstrap
+from planner.recommend.errors import BadRequest
+from pricing.snapshot import open_snapshot, shipped_snapshot_path, write_snapshot
+
+
+@pytest.fixture
+def data(monkeypatch, tmp_path) -> Path:
+    monkeypatch.setenv("PLANNER_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.delenv("PLANNER_DATABASE_URL", raising=False)
+    return tmp_path / "data"
+
+
+def publish(folder: Path, days_later: int, name: str | None = None):
+    contents = open_snapshot(shipped_snapshot_path()).contents()
+    shift = timedelta(days=days_later)
+    moved = dataclasses.replace(
+        contents, quotes=tuple(dataclasses.replace(q, retrieved_at=q.retrieved_at + shift) for q in contents.quotes)
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    as_of = open_snapshot(shipped_snapshot_path()).meta.as_of + shift
+    path = folder / (name or f"{as_of:%Y-%m-%d}-x{days_later}.sqlite")
+    return write_snapshot(path, moved, published_at=datetime(2026, 12, 1, tzinfo=UTC), origin="refresh")
+
+
+def test_without_published_snapshots_the_shipped_one_is_read_and_nothing_written(data):
+    assert bootstrap.open_catalog().meta.origin == "shipped"
+    assert bootstrap.data_dir() == data
+    assert not data.exists()
+
+
+def test_the_newest_snapshot_wins_and_a_day_goes_back(data):
+    shipped = bootstrap.open_catalog().meta
+    first, second = publish(data / "snapshots", 10), publish(data / "snapshots", 20)
+    odd = publish(data / "snapshots", 15, name="mine.sqlite")
+    assert bootstrap.open_catalog().meta.snapshot_id == second.snapshot_id
+    day = shipped.as_of.date()
+    for later, expected in ((0, shipped), (9, shipped), (10, first), (14, first), (15, odd), (19, odd), (400, second)):
+        assert bootstrap.open_catalog(day + timedelta(days=later)).meta.snapshot_id == expected.snapshot_id, later
+
+
+def test_a_day_before_all_snapshots_names_the_oldest(data):
+    publish(data / "snapshots", 10)
+    shipped = open_snapshot(shipped_snapshot_path()).meta
+    with pytest.raises(BadRequest) as caught:
+        bootstrap.open_catalog(date(2020, 1, 1))
+    assert caught.value.field == "prices_as_of"
+    assert shipped.snapshot_id in str(caught.value)
+    assert shipped.as_of.date().isoformat() in str(caught.value)
+
+
+def test_a_snapshot_that_is_replaced_is_opened_anew(data):
+    first = publish(data / "snapshots", 10, name="mine.sqlite")
+    assert bootstrap.open_catalog().meta.snapshot_id == first.snapshot_id
+    (data / "snapshots" / "mine.sqlite").unlink()
+    second = publish(data / "snapshots", 12, name="mine.sqlite")
+    assert bootstrap.open_catalog().meta.snapshot_id == second.snapshot_id
+
+
+def test_the_database_is_a_file_in_the_data_directory_unless_told(data, monkeypatch):
+    assert bootstrap.database_url() == f"sqlite:///{data / 'planner.sqlite'}"
+    monkeypatch.setenv("PLANNER_DATABASE_URL", "postgresql://host/db")
+    assert bootstrap.database_url() == "postgresql://host/db"
+
+
+def test_the_usual_place_is_the_users_own(monkeypatch):
+    monkeypatch.delenv("PLANNER_DATA_DIR", raising=False)
+    assert bootstrap.data_dir().name == "planner"
+    assert bootstrap.utc_now().tzinfo is UTC
