@@ -13,10 +13,11 @@ from workers.model import Job, Measurement, Series, Skipped, Suite, Validity
 def run_job(job: Job, progress: Progress) -> Measurement:
     """Return what the job measured on this machine; Unavailable when torch or the device is not there."""
     started_at, start = datetime.now(UTC), perf_counter()
+    environment = describe()
     device, series, skipped = _run_suite(job, progress)
     return Measurement(
         job=job,
-        environment=describe(),
+        environment=environment,
         device=device,
         started_at=started_at,
         duration_s=perf_counter() - start,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
-from workers.bench.series import BANDWIDTH, TFLOPS, Progress, Timer, take_series
+from workers.bench.series import BANDWIDTH, TFLOPS, TOPS, Progress, Timer, take_series
 from workers.errors import Unavailable
 from workers.model import Architecture, Device, Dtype, Job, Rules, Series, Shape, Skipped
 
@@ -117,7 +117,7 @@ def _matmul(bench: Bench, dtype: Dtype, size: Size) -> Series:
                 "flop": 2.0 * m * n * k,
                 "bytes": float(STORED_BYTES[dtype] * (m * k + k * n) + _out_bytes(dtype) * m * n),
             },
-            rate=TFLOPS,
+            rate=TOPS if dtype is Dtype.INT8 else TFLOPS,
             rules=bench.rules,
         )
 

@@ -29,6 +29,7 @@ class Rate:
 
 
 TFLOPS = Rate(name="throughput", unit="TFLOP/s", work="flop", scale=1e12)
+TOPS = Rate(name="throughput", unit="TOP/s", work="flop", scale=1e12)  # whole-number arithmetic
 BANDWIDTH = Rate(name="bandwidth", unit="GB/s", work="bytes", scale=1e9)
 
 
