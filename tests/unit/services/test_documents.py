@@ -35,7 +35,7 @@ def test_rounding_twice_changes_nothing(x):
 
 
 def test_what_is_not_a_number_is_refused():
-    with pytest.raises(ValueError, match="(?i)float values are not JSON compliant"):
+    with pytest.raises(ValueError, match=r"(?i)float values are not JSON compliant"):
         to_json_bytes({"x": float("nan")})
 
 
