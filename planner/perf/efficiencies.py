@@ -1,7 +1,7 @@
 """Efficiencies of the LLM roofline, read from `tables/efficiencies_llm.csv`: few parameters, each with its evidence.
 
 A chip without data of its own takes its architecture's factor, then the global value; an engine multiplies the overheads and the
-speed. No product exceeds 1, so nothing is ever faster than the roofline.
+speed. No product exceeds `CEILING`, so nothing is ever faster than the roofline.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from functools import lru_cache
 from importlib.resources import files
 
 from planner.perf.model import Hardware
+from pricing.model import AcceleratorKind
 
 TABLE = "efficiencies_llm.csv"
 BITS_CLASS = {
@@ -25,6 +26,12 @@ BITS_CLASS = {
     "fp4": "4bit",
     "mxfp4": "4bit",
 }
+
+CEILING = 0.92
+"""No efficiency exceeds this share of a datasheet peak: refresh, row misses and clocks leave no chip more."""
+RUNTIME_OF_KIND = {AcceleratorKind.NEURON: "neuron", AcceleratorKind.GAUDI: "gaudi"}
+"""Chips on which every engine runs through the vendor's own compiled runtime."""
+REFERENCE_ENGINE = "vllm"  # the global values are its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +97,7 @@ def parameters() -> dict[tuple[str, str, str], Parameter]:
 
 def efficiency_of(hardware: Hardware, engine: str) -> Efficiency:
     """Return the efficiencies of an engine on a chip: global value x chip factor (else architecture's) x engine factor."""
-    return efficiency(hardware.accelerator, hardware.architecture, engine)
+    return efficiency(hardware.accelerator, hardware.architecture, RUNTIME_OF_KIND.get(hardware.kind, engine))
 
 
 @lru_cache(maxsize=1024)
@@ -116,7 +123,7 @@ def efficiency(accelerator: str, architecture: str, engine: str) -> Efficiency:
         return total
 
     def fraction(name: str) -> float:
-        return min(1.0, value(name))
+        return min(CEILING, value(name))
 
     chip_rows = [p for (scope, key, _), p in table.items() if scope == "chip" and key == accelerator]
     evidence = max((p.rows for p in chip_rows), default=0)
@@ -150,6 +157,6 @@ def _interval(
     """Return the residual spread that applies: of chips with data, of a known architecture, or of what was never seen."""
     chip = ("chip", accelerator, "weights_bandwidth") in table
     family = ("architecture", architecture, "weights_bandwidth") in table
-    known_engine = engine == "vllm" or any(scope == "engine" and key == engine for scope, key, _ in table)
+    known_engine = engine == REFERENCE_ENGINE or any(scope == "engine" and key == engine for scope, key, _ in table)
     novelty = "known" if chip and known_engine else "new_chip" if family else "new"
     return table.get(("interval", novelty, "throughput")) or table["interval", "new", "throughput"]

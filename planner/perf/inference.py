@@ -16,7 +16,7 @@ from planner.models.spec import ModelSpec
 from planner.perf import engines, llm
 from planner.perf.collectives import link_of
 from planner.perf.efficiencies import Efficiency, efficiency_of
-from planner.perf.latency import Latency, Load, latency_at
+from planner.perf.latency import Latency, Load, Moments, moments_of, quantile_of
 from planner.perf.layouts import expert_parallel_needed, quantization_of, why_illegal
 from planner.perf.llm_report import evaluation_of
 from planner.perf.memory import (
@@ -38,6 +38,10 @@ from pricing.model import AcceleratorKind
 Array = npt.NDArray[np.float64]
 
 CONCURRENCIES = (1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 384, 512, 768, 1024)
+
+
+PLATEAU = 0.01
+"""Throughput that is given up for the smaller concurrency."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,21 +270,24 @@ def _evaluate_group(spec: ModelSpec, members: list[Candidate], work: InferenceWo
     rate = llm.steady_requests_per_s(concurrency, work.output_tokens, decode.total, prefill.total)
     load = Load(
         concurrency=concurrency,
-        output_tokens=work.output_tokens,
+        input_tokens=float(work.input_tokens),
+        output_tokens=float(work.output_tokens),
+        step_tokens=np.broadcast_to(chunk, concurrency.shape),
         decode_s=decode.total,
         prefill_s=prefill.total,
-        alone_s=alone,
+        alone_s=np.broadcast_to(alone, concurrency.shape),
     )
-    p50, p99 = latency_at(load, 0.5), latency_at(load, 0.99)
-    allowed = _within_limits(load, work)
+    moments = moments_of(load)
+    p50, p99 = quantile_of(moments, 0.5), quantile_of(moments, 0.99)
+    allowed = _within_limits(moments, work)
     replicas = np.asarray([c.hardware.devices // tp for c in fitting], dtype=np.float64)[:, None]
     score = np.where(allowed, rate * replicas, -1.0)
-    # The smallest concurrency among equals: a plateau is not worth latency.
-    chosen = np.argmax(score >= score.max(axis=1, keepdims=True) * (1 - 1e-9), axis=1)
+    # The smallest concurrency on the plateau: the last 1 % of throughput is not worth its latency.
+    chosen = np.argmax(score >= score.max(axis=1, keepdims=True) * (1 - PLATEAU), axis=1)
     for i, c in enumerate(fitting):
         j = int(chosen[i])
         if score[i, j] < 0:
-            best[c.row].infeasible.append(_too_slow(c, load, work, i))
+            best[c.row].infeasible.append(_too_slow(c, moments, work, i))
             continue
         if score[i, j] <= best[c.row].requests_per_s * (1 + 1e-9):
             continue
@@ -301,10 +308,10 @@ def _evaluate_group(spec: ModelSpec, members: list[Candidate], work: InferenceWo
         )
 
 
-def _within_limits(load: Load, work: InferenceWork) -> npt.NDArray[np.bool_]:
+def _within_limits(moments: Moments, work: InferenceWork) -> npt.NDArray[np.bool_]:
     limits = work.limits
-    at = latency_at(load, limits.percentile / 100)
-    ok = np.ones(load.concurrency.shape, dtype=np.bool_)
+    at = quantile_of(moments, limits.percentile / 100)
+    ok = np.ones(moments.ttft_mean.shape, dtype=np.bool_)
     if limits.ttft_ms is not None:
         ok &= at.ttft * 1e3 <= limits.ttft_ms
     if limits.tpot_ms is not None and work.output_tokens > 1:
@@ -344,10 +351,10 @@ def _out_of_memory(c: Candidate, required: float, concurrency: int) -> Infeasibl
     )
 
 
-def _too_slow(c: Candidate, load: Load, work: InferenceWork, i: int) -> Infeasible:
+def _too_slow(c: Candidate, moments: Moments, work: InferenceWork, i: int) -> Infeasible:
     """Return the best figures that this layout reaches at any concurrency, beside the limits."""
     limits = work.limits
-    at = latency_at(load, limits.percentile / 100)
+    at = quantile_of(moments, limits.percentile / 100)
     figures: dict[str, float | str] = {"tensor_parallel": c.tp}
     words, excess = [], 1.0
     for name, values, limit in (
