@@ -80,8 +80,10 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         write_whole(arguments.out, document)
         _say(f"wrote {arguments.out}")
-    for reason in measurement.validity.reasons:
-        _say(f"not valid: {reason}")
+    if not measurement.validity.valid:
+        _say(
+            f"measured, but not valid: {len(measurement.validity.reasons)} reasons in validity.reasons, the first: {measurement.validity.reasons[0]}"
+        )
     return 0 if measurement.validity.valid else 3
 
 

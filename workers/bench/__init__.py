@@ -37,6 +37,12 @@ def validity_of(series: tuple[Series, ...]) -> Validity:
     return Validity(valid=not reasons, reasons=reasons)
 
 
+def _label(series: Series) -> str:
+    shape = series.shape
+    size = "" if shape.m is None else f"{shape.m}x{shape.k}x{shape.n}"
+    return " ".join(part for part in (series.name, shape.dtype, size) if part)
+
+
 def _run_suite(job: Job, progress: Progress) -> tuple[str, tuple[Series, ...], tuple[Skipped, ...]]:
     match job.suite:
         case Suite.DEVICE:

@@ -8,12 +8,15 @@ import stat
 import subprocess
 import sys
 import zipfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 import workers
 from workers.__main__ import main
+from workers.bench import validity_of
+from workers.environment import describe
 from workers.model import Job, Measurement
 from workers.pack import pack
 
@@ -144,3 +147,24 @@ def test_an_interrupted_run_leaves_nothing(
     assert main(["run", str(tmp_path / "job.json"), "--out", str(tmp_path / "m.json")]) == 130
     assert capsys.readouterr().err == "error: interrupted; nothing was written\n"
     assert not (tmp_path / "m.json").exists()
+
+
+def test_a_measurement_that_is_not_valid_is_written_and_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing = Measurement(
+        job=Job(name="x"),
+        environment=describe(),
+        device="cpu",
+        started_at=datetime(2026, 11, 30, tzinfo=UTC),
+        duration_s=1.0,
+        series=(),
+        validity=validity_of(()),
+    )
+    monkeypatch.setattr("workers.bench.run_job", lambda *_: nothing)
+    (tmp_path / "job.json").write_text(JOB)
+    assert main(["run", str(tmp_path / "job.json"), "--out", str(tmp_path / "m.json")]) == 3
+    assert "not valid: 1 reasons in validity.reasons, the first: nothing could be measured" in capsys.readouterr().err
+    assert Measurement.parse((tmp_path / "m.json").read_bytes()) == nothing.sealed()
+    assert main(["run", str(tmp_path / "job.json")]) == 3
+    assert Measurement.parse(capsys.readouterr().out) == nothing.sealed()

@@ -127,5 +127,5 @@ def test_a_whole_is_valid_when_all_its_parts_are() -> None:
     good, bad = taken(repeat(0.01)), taken(repeat(40.0))
     assert validity_of((good, good)).valid
     mixed = validity_of((good, bad))
-    assert mixed.reasons == ("matmul bf16: too short: 2 samples, at least 20 are needed",)
+    assert mixed.reasons == ("matmul bf16 1000x1000x1000: too short: 2 samples, at least 20 are needed",)
     assert validity_of(()).reasons == ("nothing could be measured: every part was skipped",)
