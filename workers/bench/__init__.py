@@ -29,9 +29,7 @@ def run_job(job: Job, progress: Progress) -> Measurement:
 
 def validity_of(series: tuple[Series, ...]) -> Validity:
     """Return the validity of a whole: every series must be valid, and there must be one."""
-    reasons = tuple(
-        f"{s.name} {s.shape.dtype or ''}".strip() + f": {reason}" for s in series for reason in s.validity.reasons
-    )
+    reasons = tuple(f"{_label(s)}: {reason}" for s in series for reason in s.validity.reasons)
     if not series:
         reasons = ("nothing could be measured: every part was skipped",)
     return Validity(valid=not reasons, reasons=reasons)
