@@ -20,6 +20,7 @@ class InterruptionRisk:
     fraction: float
     high_fraction: float
     source: str
+    assumed: bool = False  # no source has a band
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

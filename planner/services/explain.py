@@ -28,7 +28,10 @@ def notes_of(row: Sized, assumptions: Assumptions) -> list[str]:
     notes = list(row.offer.notes)
     risk = row.offer.interruption
     if risk is not None:
-        notes.append(f"may be interrupted: {risk.source}")
+        unknown = risk.assumed and isinstance(row, Serving)
+        notes.append(
+            "may be interrupted: no source says how often here" if unknown else f"may be interrupted: {risk.source}"
+        )
         if isinstance(row, Run):
             notes.append(without_checkpoints(row, assumptions))
     notes.extend(n for n in row.evaluation.notes if n not in notes)

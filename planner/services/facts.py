@@ -92,6 +92,7 @@ def risk_of(quote: Quote, catalog: Catalog, assumptions: Assumptions) -> Interru
             fraction=share,
             high_fraction=min(0.99, share * 2),
             source=f"assumed {share:.0%} of instances a month: no source gives a band here",
+            assumed=True,
         )
     high = band.monthly_high_fraction
     if high >= OPEN_BAND_HIGH_FRACTION:
