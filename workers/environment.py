@@ -76,9 +76,11 @@ def _memory_total_mib() -> int | None:
 def _module(name: str, missing: str, notes: list[str]) -> Any | None:
     try:
         return importlib.import_module(name)
-    except ImportError:
+    except ModuleNotFoundError:
         notes.append(missing)
-        return None
+    except (ImportError, OSError) as e:  # installed, but a library that it links to is not
+        notes.append(f"{name} cannot be loaded: {e}")
+    return None
 
 
 def _gpus(nvml: Any, notes: list[str]) -> tuple[str | None, tuple[Gpu, ...]]:

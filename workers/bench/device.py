@@ -181,10 +181,12 @@ def _float32_mode(torch: Any, dtype: Dtype) -> Iterator[None]:
 def _torch() -> Any:
     try:
         return importlib.import_module("torch")
-    except OSError as e:  # a library that torch links to is missing
+    except ModuleNotFoundError as e:
+        raise Unavailable(
+            f"{e.name or 'torch'} is not installed: `pip install torch` (or the distribution's extra [worker])"
+        ) from e
+    except (ImportError, OSError) as e:  # a library that torch links to is missing
         raise Unavailable(f"torch cannot be loaded: {e}") from e
-    except ImportError as e:
-        raise Unavailable("torch is not installed: `pip install torch` (or the distribution's extra [worker])") from e
 
 
 def _device(torch: Any, job: Job) -> Any:

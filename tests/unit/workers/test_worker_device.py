@@ -83,6 +83,22 @@ def test_without_torch_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None
         run_job(Job(name="x"), lambda _: None)
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        ImportError("libcudart.so.12: cannot open shared object file"),
+        OSError("libcudart.so.12: cannot open shared object file"),
+    ],
+)
+def test_a_broken_torch_is_not_called_missing(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def broken(_: str) -> None:
+        raise error
+
+    monkeypatch.setattr("workers.bench.device.importlib.import_module", broken)
+    with pytest.raises(Unavailable, match=r"torch cannot be loaded: libcudart\.so\.12"):
+        run_job(Job(name="x"), lambda _: None)
+
+
 # a busy test machine is no benchmark: only the machinery is tested, not how steady it is
 BRIEF = Rules(
     warmup_s=0.05, min_duration_s=0.1, min_samples=20, max_samples=200, max_spread_fraction=1e9, max_drift_fraction=1e9
