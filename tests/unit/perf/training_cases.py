@@ -257,3 +257,31 @@ def neuron(chip: str, devices: int) -> Hardware:
         network_gbps=None,
         efa_supported=False,
     )
+
+
+def resnet50(pixels: int = 224) -> ModelSpec:
+    """ResNet-50 v1.5: 25.6e6 parameters, 4.09e9 multiply-adds and 11.1e6 convolution outputs an image of 224 pixels."""
+    scale = (pixels / 224) ** 2
+    return ModelSpec(
+        name="ResNet-50",
+        kind=ModelKind.VISION,
+        architecture="ResNetForImageClassification",
+        model_type="resnet",
+        native_dtype="fp32",
+        hidden_size=2048,
+        layers=16,
+        vocab_size=0,
+        max_context=None,
+        tensors=(
+            group("convolutions", TensorClass.CONVOLUTION, 23_500_000),
+            group("head", TensorClass.HEAD, 2_049_000, quantisable=False),
+        ),
+        parameters_total=25_549_000,
+        parameters_active=25_549_000,
+        sample=SampleWork(
+            description=f"one {pixels}x{pixels} image", flops=8.18e9 * scale, activation_elements=11.1e6 * scale
+        ),
+    )
+
+
+RESNET_50 = resnet50()

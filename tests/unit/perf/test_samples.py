@@ -1,0 +1,172 @@
+"""Models priced per sample: hand calculations, published rates, latencies and costs, order and bounds."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from training_cases import BERT_BASE, BERT_LARGE, CHIPS, RESNET_50, encoder, machine, neuron
+
+from planner.perf.fractions import SAMPLES, parameter, table
+from planner.perf.inference import evaluate_inference
+from planner.perf.model import Basis, Evaluation, Infeasible, InferenceWork, LatencyLimits, RejectionReason
+from planner.perf.samples import BATCHES, evaluate_samples
+
+
+def one(spec, hardware, work=None) -> Evaluation:
+    found = evaluate_samples(spec, [hardware], work or InferenceWork())[0]
+    assert isinstance(found, Evaluation), found
+    return found
+
+
+def test_batch_time_by_hand() -> None:
+    # ResNet-50 in fp16 on T4, TensorRT: launch 16 blocks; arithmetic 8.18e9 b / (65e12 e); memory (2 x 25.5e6 + 2 x 2 x 11.1e6 b)
+    # / (320e9 x 0.8).
+    found = one(RESNET_50, machine("T4"), InferenceWork(precision="fp16"))
+    b = found.layout.batch
+    e = table(SAMPLES)["convolution", "T4", "16bit"].value
+    arithmetic = 8.18e9 * b / (65e12 * e)
+    memory = (2 * 25_549_000 + 2 * 2 * 11.1e6 * b) / (320e9 * parameter(SAMPLES, "bandwidth_share"))
+    seconds = 16 * parameter(SAMPLES, "compiled_launch_s") + max(arithmetic, memory)
+    assert found.performance.rates.samples_per_s == pytest.approx(b / seconds)
+    assert found.performance.rates.requests_per_s == found.performance.rates.samples_per_s
+    assert found.performance.e2e_ms.p50 == pytest.approx(1.5 * seconds * 1e3)
+    assert found.performance.e2e_ms.p99 == pytest.approx(1.99 * seconds * 1e3)
+    assert found.performance.basis is Basis.MODELLED
+
+
+# Rates of one chip (or instance of chips). MLPerf Inference v0.7 to v3.0 closed division, Offline, ResNet-50 int8: medians of
+# the submissions per accelerator; AWS Neuron SDK benchmark pages (2022 to 2025), whole instance.
+PUBLISHED = [
+    ("ResNet-50 int8 T4", RESNET_50, machine("T4"), "int8", 6100.0),
+    ("ResNet-50 int8 A100 80", RESNET_50, machine("A100 SXM4 80GB"), "int8", 39700.0),
+    ("ResNet-50 int8 L4", RESNET_50, machine("L4"), "int8", 13068.0),
+    ("BERT-base inf1.xlarge", BERT_BASE, neuron("Inferentia1", 1), None, 1146.0),
+    ("BERT-large inf2.xlarge", BERT_LARGE, neuron("Inferentia2", 1), None, 914.0),
+    ("BERT-large trn1.2xlarge", BERT_LARGE, neuron("Trainium1", 1), None, 1040.0),
+    ("ResNet-50 inf2.xlarge", RESNET_50, neuron("Inferentia2", 1), None, 4393.0),
+    ("BERT-base V100 128", BERT_BASE, machine("V100 SXM2 32GB"), "fp16", 32 / 12.41e-3),
+]
+
+
+@pytest.mark.parametrize("case", PUBLISHED, ids=[c[0] for c in PUBLISHED])
+def test_published_rates(case) -> None:
+    _, spec, hardware, precision, measured = case
+    found = one(spec, hardware, InferenceWork(precision=precision)).performance
+    assert measured / 1.5 < found.rates.samples_per_s < measured * 1.5
+
+
+def test_published_latency_of_one() -> None:
+    # MLPerf Inference SingleStream, p90: ResNet-50 int8 0.40 to 0.51 ms on A100, 0.82 to 0.88 ms on T4. One request alone does not
+    # wait, so its latency is the batch time: our p50 / 1.5.
+    for chip, measured in (("A100 SXM4 80GB", 0.45), ("T4", 0.85)):
+        limit = LatencyLimits(e2e_ms=2.5 * measured)
+        found = one(RESNET_50, machine(chip), InferenceWork(precision="int8", limits=limit))
+        alone = evaluate_samples(
+            RESNET_50, [machine(chip)], InferenceWork(precision="int8", limits=LatencyLimits(e2e_ms=2 * measured))
+        )
+        assert isinstance(alone[0], Evaluation)
+        assert found.performance.e2e_ms.p99 <= limit.e2e_ms
+
+
+# AWS Neuron SDK benchmark pages: USD for a million inferences = 1e6 / throughput x hourly price / 3,600, with the price that the
+# page used (on demand; later pages use about 0.4 of it, reserved).
+COSTS = [
+    ("BERT-base", "inf1.xlarge", BERT_BASE, neuron("Inferentia1", 1), 0.228, 0.0553),
+    ("RoBERTa-base", "inf2.xlarge", BERT_BASE, neuron("Inferentia2", 1), 0.758, 0.0885),
+    ("BERT-large", "inf2.xlarge", BERT_LARGE, neuron("Inferentia2", 1), 0.758, 0.2431),
+    ("ResNet-50", "inf2.xlarge", RESNET_50, neuron("Inferentia2", 1), 0.758, 0.0543),
+    ("BERT-base", "trn1.2xlarge", BERT_BASE, neuron("Trainium1", 1), 1.34, 0.1428),
+]
+
+
+@pytest.mark.parametrize("case", COSTS, ids=[f"{c[0]} {c[1]}" for c in COSTS])
+def test_cost_of_a_million_is_of_the_published_order(case) -> None:
+    _, _, spec, hardware, usd_per_hour, published = case
+    rate = one(spec, hardware).performance.rates.samples_per_s
+    cost = usd_per_hour / 3600 / rate * 1e6
+    assert published / 2 < cost < published * 2
+
+
+def test_runtime_follows_the_chip() -> None:
+    assert one(BERT_BASE, neuron("Inferentia1", 4)).layout.engine == "neuron"
+    assert one(BERT_BASE, machine("T4")).layout.engine == "tensorrt"
+    assert one(BERT_BASE, machine("T4"), InferenceWork(engine="pytorch")).layout.engine == "pytorch"
+    k80 = one(BERT_BASE, machine("K80 (one of two GPUs)"))
+    assert (k80.layout.engine, k80.layout.precision) == ("pytorch", "fp32")
+    assert one(BERT_BASE, machine("T4")).layout.precision == "fp16"
+    assert one(BERT_BASE, machine("A10G")).layout.precision == "bf16"
+    refused = evaluate_samples(BERT_BASE, [machine("A10G")], InferenceWork(precision="fp4"))[0]
+    assert not isinstance(refused, Infeasible) or refused.reason is RejectionReason.PRECISION_UNSUPPORTED
+
+
+def test_pytorch_is_slower_than_a_compiled_engine() -> None:
+    compiled = one(BERT_BASE, machine("T4")).performance.rates.samples_per_s
+    eager = one(BERT_BASE, machine("T4"), InferenceWork(engine="pytorch")).performance.rates.samples_per_s
+    assert eager < compiled
+
+
+def test_dispatch_of_inference() -> None:
+    found = evaluate_inference(RESNET_50, [machine("T4"), machine("A10G")], InferenceWork())
+    assert [o.layout.engine for o in found] == ["tensorrt", "tensorrt"]
+
+
+def test_latency_limit_chooses_the_batch() -> None:
+    free = one(BERT_LARGE, machine("A10G"))
+    tight = one(BERT_LARGE, machine("A10G"), InferenceWork(limits=LatencyLimits(e2e_ms=30)))
+    assert tight.layout.batch < free.layout.batch
+    assert tight.performance.e2e_ms.p99 <= 30
+    median = one(BERT_LARGE, machine("A10G"), InferenceWork(limits=LatencyLimits(e2e_ms=30, percentile=50)))
+    assert median.layout.batch >= tight.layout.batch
+    refused = evaluate_samples(BERT_LARGE, [machine("T4")], InferenceWork(limits=LatencyLimits(e2e_ms=0.1)))[0]
+    assert isinstance(refused, Infeasible)
+    assert refused.reason is RejectionReason.SLO_INFEASIBLE
+    assert refused.figures["e2e_ms"] > 0.1
+
+
+def test_memory_limits_the_batch() -> None:
+    # Weights of 2 x 7.05 GiB + 0.75 GiB reserve exceed 0.9 x 14.6 GiB.
+    big = encoder("encoder of 7.05e9", hidden=4096, layers=35, heads=32)
+    refused = evaluate_samples(big, [machine("T4")], InferenceWork())[0]
+    assert isinstance(refused, Infeasible)
+    assert refused.reason is RejectionReason.OUT_OF_MEMORY
+    assert refused.figures["available_gib_per_accelerator"] == pytest.approx(14.6 * 0.9)
+    found = one(big, machine("A10G"))
+    assert found.memory.fits
+    assert found.memory.lines[0].gib == pytest.approx(big.parameters_total * 2 / 2**30)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    chip=st.sampled_from(sorted(set(CHIPS) - {"K80 (one of two GPUs)"})),
+    devices=st.sampled_from([1, 4, 8]),
+    spec=st.sampled_from([BERT_BASE, BERT_LARGE, RESNET_50]),
+    engine=st.sampled_from(["vllm", "pytorch"]),
+)
+def test_never_above_the_roofline(*, chip, devices, spec, engine) -> None:
+    found = one(spec, machine(chip, devices), InferenceWork(engine=engine))
+    _, bandwidth, peaks, _, watts = CHIPS[chip]
+    peak = max(v for k, v in peaks.items() if k in {"fp16", "bf16"}) * 1e12
+    rate = found.performance.rates.samples_per_s / devices
+    assert rate * spec.sample.flops < peak
+    assert rate * 2 * 2 * spec.sample.activation_elements < bandwidth * 1e9
+    assert found.layout.replicas_per_instance == devices
+    assert found.layout.batch in BATCHES
+    assert found.memory.fits
+    assert 0 < found.performance.power_w <= watts * devices
+    assert found.performance.low_factor <= 1 <= found.performance.high_factor
+
+
+@given(devices=st.integers(1, 16))
+def test_more_devices_serve_more(devices: int) -> None:
+    few = one(RESNET_50, machine("A10G", devices)).performance.rates.samples_per_s
+    more = one(RESNET_50, machine("A10G", devices + 1)).performance.rates.samples_per_s
+    assert more == pytest.approx(few * (devices + 1) / devices)
+
+
+def test_more_work_per_sample_is_slower() -> None:
+    twice = replace(RESNET_50, sample=replace(RESNET_50.sample, flops=2 * RESNET_50.sample.flops))
+    assert (
+        one(twice, machine("A10G")).performance.rates.samples_per_s
+        < one(RESNET_50, machine("A10G")).performance.rates.samples_per_s
+    )
