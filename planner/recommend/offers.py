@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from planner.perf.model import RejectionReason
 from planner.recommend.model import Offer, Rejection
@@ -96,7 +97,7 @@ def offer_or_rejection(
     usable = [q for q in asked if q.currency == "USD" and q.unit == "Hrs" and q.effective_unit_price > 0]
     if not usable:
         return rejected(RejectionReason.NO_PRICE, _why_unusable(asked))
-    return _best_offer(instance, option, usable)
+    return _best_offer(instance, option, usable, on_demand=_on_demand_price(quotes))
 
 
 def _of_terms(option: PurchaseOption, terms: Terms) -> str:
@@ -113,16 +114,35 @@ def _why_unusable(quotes: Sequence[Quote]) -> str:
     return f"the source says {quote.effective_unit_price.normalize():f} USD per hour, which is a hole in the data and not a price"
 
 
-def _best_offer(instance: InstanceType, option: PurchaseOption, quotes: Sequence[Quote]) -> Offer:
+def _on_demand_price(quotes: Sequence[Quote]) -> Decimal | None:
+    prices = [
+        q.effective_unit_price
+        for q in quotes
+        if q.purchase_option is PurchaseOption.ON_DEMAND
+        and q.currency == "USD"
+        and q.unit == "Hrs"
+        and q.effective_unit_price > 0
+    ]
+    return min(prices, default=None)
+
+
+def is_capped(quote: Quote, on_demand: Decimal | None) -> bool:
+    """Return whether a spot price says "no spare capacity": marked so by its source, or not below the on-demand price."""
+    return bool(quote.at_on_demand_cap) or (on_demand is not None and quote.effective_unit_price >= on_demand)
+
+
+def _best_offer(
+    instance: InstanceType, option: PurchaseOption, quotes: Sequence[Quote], *, on_demand: Decimal | None
+) -> Offer:
     """Return the cheapest offer; for spot the cheapest zone with spare capacity, that is, whose price is below the on-demand cap."""
     notes: list[str] = []
     pool = quotes
     if option is PurchaseOption.SPOT:
-        pool = [q for q in quotes if not q.at_on_demand_cap]
+        pool = [q for q in quotes if not is_capped(q, on_demand)]
         if not pool:
             pool = quotes
             notes.append(
-                "spot price equals on-demand in every zone: that usually means no spare capacity, not a market price"
+                "spot price is at the on-demand cap in every zone: that usually means no spare capacity, not a market price"
             )
         elif len(pool) < len(quotes):
             notes.append(f"{len(quotes) - len(pool)} of {len(quotes)} zones are at the on-demand cap and were left out")

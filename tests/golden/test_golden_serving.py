@@ -70,7 +70,7 @@ def test_the_whole_table(tmp_path):
         ("small.xlarge", "out_of_memory", ["us-east-1"], ["on_demand"], 1),
     ]
     assert document["counts"] == {"candidates": 14, "feasible": 4, "rejected": 10}
-    assert any("every zone" in note for note in document["recommendations"][2]["notes"])
+    assert any("in every zone" in note for note in document["recommendations"][2]["notes"])
     assert any("1 of 3 zones" in note for note in document["recommendations"][0]["notes"])
 
 
@@ -334,3 +334,54 @@ def test_explanation_can_be_redone_with_a_calculator(tmp_path):
         == row["memory"]["required_gib_per_accelerator"]
     )
     assert "explanation" not in answer(catalog_of(tmp_path))["recommendations"][0]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_order_of_the_facts_never_changes_the_answer(tmp_path, seed):
+    import random
+
+    catalog = catalog_of(tmp_path)
+    straight = answer(catalog, region=("all",))
+
+    class Shuffled:
+        """The same catalog, whose lists come in any order."""
+
+        def __init__(self):
+            self.random = random.Random(seed)
+
+        def __getattr__(self, name):
+            return getattr(catalog, name)
+
+        def shuffled(self, items):
+            return self.random.sample(list(items), len(items))
+
+        def quotes(self, **filters):
+            return self.shuffled(catalog.quotes(**filters))
+
+        def instance_types(self, provider=None):
+            return tuple(self.shuffled(catalog.instance_types(provider)))
+
+    assert answer(Shuffled(), region=("all",)) == straight
+
+
+def test_a_spot_price_that_is_not_below_on_demand_is_capped_even_if_no_source_says_so(tmp_path):
+    quotes = (
+        quote("old.xlarge", "1.00"),
+        quote("old.xlarge", "1.00", "spot", zone="use1-az1"),
+        quote("old.xlarge", "0.9", "spot", zone="use1-az2"),
+    )
+    (row,) = answer(catalog_of(tmp_path, quotes=quotes), purchase=("spot",))["recommendations"]
+    assert row["availability_zone_id"] == "use1-az2"
+    assert any("1 of 2 zones" in note for note in row["notes"])
+
+
+def test_pareto_marks_what_is_neither_cheaper_nor_faster_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.setitem(RATES, "Old 24GB", serving(10.0, e2e_p99_ms=500.0))
+    rows = answer(catalog_of(tmp_path), sort="latency")["recommendations"]
+    # old spot 8.33 at 500 ms beats everything: new is dearer and slower, old on-demand dearer at the same latency
+    assert [(r["instance_type"], r["purchase_option"], r["pareto"]) for r in rows] == [
+        ("old.xlarge", "spot", True),
+        ("old.xlarge", "on_demand", False),
+        ("new.xlarge", "on_demand", False),
+        ("new.xlarge", "spot", False),
+    ]
