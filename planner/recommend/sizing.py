@@ -18,6 +18,8 @@ from planner.tco.training import RunHours, run_hours, training_cost
 from pricing.money import Usd, from_measured
 
 ALMOST = 1e-9  # a count that misses a whole number by less is that number
+LONGEST_RUN_HOURS = 1e8
+"""A run of more than 10,000 years is told as one that never ends."""
 FULL_STATE_BYTES = {"adamw": 12, "adamw_8bit": 6}
 """Bytes per parameter in a training checkpoint: fp32 weights and two Adam moments, 4 bytes each or 1 byte each."""
 
@@ -179,7 +181,7 @@ def run_or_rejection(
         return reject(
             offer,
             RejectionReason.DEADLINE,
-            "interruptions come faster than checkpoints: the expected time has no bound",
+            "the expected time is beyond 10,000 years: too little hardware, or interruptions that come faster than checkpoints",
             shortfall=math.inf,
         )
     timely = [r for r in runs if load.deadline_hours is None or r.hours.total <= load.deadline_hours]
@@ -238,7 +240,7 @@ def train(
         checkpoint_gb=load.checkpoint_gb / writers,
         interruptions_per_hour=rate,
     )
-    if not math.isfinite(hours.total):
+    if not hours.total <= LONGEST_RUN_HOURS:
         return None
     return Run(
         offer=offer,

@@ -17,11 +17,11 @@ from planner.perf.hardware import UnknownChipFigure, hardware_of
 from planner.perf.model import Evaluation, Hardware, Infeasible, Outcome
 from planner.ports import Document
 from planner.recommend.errors import BadRequest
-from planner.recommend.model import Offer, Rejection, Serving
+from planner.recommend.model import Offer, Rejection, Sized
 from planner.recommend.offers import Terms, offer_or_rejection
 from planner.recommend.rejections import grouped
 from planner.recommend.request import EstimateRequest
-from planner.recommend.sizing import reject, serve, train, unit_rate
+from planner.recommend.sizing import reject, run_or_rejection, serve, unit_rate
 from planner.services.documents import (
     ROW_FIELDS,
     energy_fields,
@@ -77,19 +77,26 @@ def estimate(request: EstimateRequest, *, catalog: Catalog, spec: ModelSpec, now
     outcome = outcome_of(request, spec, machine.hardware)
     row: Document = dict.fromkeys(ROW_FIELDS)
     rejections: list[Rejection] = []
-    if isinstance(outcome, Infeasible):
+    sized: Outcome | Sized | Rejection = outcome
+    if (
+        isinstance(offer, Offer)
+        and isinstance(outcome, Evaluation)
+        and (request.mode == "inference" or has_dataset(request))
+    ):
+        sized = sized_offer(request, spec, offer, outcome, assumptions)
+    if isinstance(sized, (Infeasible, Rejection)):
         row |= identity_fields(machine) | {"notes": []}
         if isinstance(offer, Offer):
             row |= offer_fields(offer, now)
-            rejections.append(reject(offer, outcome.reason, outcome.detail))
-        else:
-            rejections.append(infeasible(machine, outcome))
-    elif isinstance(offer, Offer) and (request.mode == "inference" or has_dataset(request)):
-        row = priced(request, spec=spec, offer=offer, evaluation=outcome, assumptions=assumptions, now=now)
-    else:
+            rejections.append(sized if isinstance(sized, Rejection) else reject(offer, sized.reason, sized.detail))
+        elif isinstance(sized, Infeasible):
+            rejections.append(infeasible(machine, sized))
+    elif isinstance(sized, Evaluation):
         row = unpriced(
-            request, spec=spec, machine=machine, evaluation=outcome, offer=offer, assumptions=assumptions, now=now
+            request, spec=spec, machine=machine, evaluation=sized, offer=offer, assumptions=assumptions, now=now
         )
+    else:
+        row = document_of(sized, None, request=request, spec=spec, assumptions=assumptions, now=now, on_front=None)
     if not request.explain:
         row.pop("explanation", None)
     echoed = request.to_document()
@@ -224,27 +231,13 @@ def copies_of(request: EstimateRequest, evaluation: Evaluation) -> int:
     return 1 if request.mode == "training" else max(1, request.instances // evaluation.instances)
 
 
-def priced(
-    request: EstimateRequest,
-    *,
-    spec: ModelSpec,
-    offer: Offer,
-    evaluation: Evaluation,
-    assumptions: Assumptions,
-    now: datetime,
-) -> Document:
-    """Return the row with its costs."""
+def sized_offer(
+    request: EstimateRequest, spec: ModelSpec, offer: Offer, evaluation: Evaluation, assumptions: Assumptions
+) -> Sized | Rejection:
+    """Return the layout with its bill, or why the run would never end."""
     if request.mode == "training":
-        run = train(offer, evaluation, training_load(request, spec), assumptions)
-        if run is None:
-            raise BadRequest(
-                field="assume",
-                value=list(request.assume),
-                why="lets interruptions come faster than checkpoints: the expected time has no bound",
-            )
-        return document_of(run, None, request=request, spec=spec, assumptions=assumptions, now=now, on_front=None)
-    row: Serving = serve(offer, evaluation, load_of(request, spec), groups=copies_of(request, evaluation))
-    return document_of(row, None, request=request, spec=spec, assumptions=assumptions, now=now, on_front=None)
+        return run_or_rejection(offer, [evaluation], training_load(request, spec), assumptions)
+    return serve(offer, evaluation, load_of(request, spec), groups=copies_of(request, evaluation))
 
 
 def unpriced(

@@ -8,14 +8,16 @@ from planner.models.counting import kv_bytes_per_token, weight_bytes
 from planner.models.spec import ModelSpec
 from planner.perf.model import Evaluation, Term
 from planner.recommend.model import Run, Serving, Sized
+from planner.recommend.offers import COMMITMENTS
 from planner.recommend.request import EstimateRequest, RecommendRequest
 from planner.recommend.sizing import price_source
 from planner.services.documents import money, unit_price
 from planner.tco.assumptions import Assumptions
+from planner.tco.commitments import term_hours
 from planner.tco.spot import best_interval_hours, expected_hours
 from planner.tco.training import checkpoint_interval_hours
 from pricing.model import PurchaseOption
-from pricing.money import HOURS_PER_MONTH
+from pricing.money import CENT, HOURS_PER_MONTH
 
 GIB = 2**30
 LONGEST_TOLD_HOURS = 1e6  # an expectation beyond a century is told as such
@@ -25,7 +27,7 @@ WEIGHT_ORDER = ("fp32", "bf16")
 
 def notes_of(row: Sized, assumptions: Assumptions) -> list[str]:
     """Return what a reader of the row must know: where the price is weak, what may be interrupted, what the layout implies."""
-    notes = list(row.offer.notes)
+    notes = [*row.offer.notes, *commitment_notes(row)]
     risk = row.offer.interruption
     if risk is not None:
         unknown = risk.assumed and isinstance(row, Serving)
@@ -36,6 +38,17 @@ def notes_of(row: Sized, assumptions: Assumptions) -> list[str]:
             notes.append(without_checkpoints(row, assumptions))
     notes.extend(n for n in row.evaluation.notes if n not in notes)
     return notes
+
+
+def commitment_notes(row: Sized) -> Iterator[str]:
+    """Yield what must be paid beyond the bill of the row: the rest of a term, or of a block."""
+    quote = row.offer.quote
+    if quote.purchase_option is PurchaseOption.CAPACITY_BLOCK:
+        yield "a Capacity Block is paid up front for whole days, used or not; only the hours of use are in this bill"
+    elif quote.purchase_option in COMMITMENTS and quote.term_years is not None:
+        due = row.offer.price.for_hours(term_hours(quote.term_years)) * row.instance_count
+        years = "1 year" if quote.term_years == 1 else f"{quote.term_years} years"
+        yield f"committed for {years}: {due.rounded(CENT)} USD is due whether used or not; only the hours of use are in this bill"
 
 
 def without_checkpoints(row: Run, assumptions: Assumptions) -> str:

@@ -52,7 +52,7 @@ def run_hours(
     work = compute_hours + evaluation
     write = checkpoint_gb / assumptions.checkpoint_write_gb_per_s / 3600
     interval = checkpoint_interval_hours(assumptions, write)
-    checkpoints = math.ceil(work / interval - 1e-9)
+    checkpoints = max(1, math.ceil(work / interval - 1e-9))
     lost = 0.0
     if interruptions_per_hour > 0:
         even = work / checkpoints

@@ -276,6 +276,8 @@ def test_a_commitment_is_ranked_by_its_effective_hour(tmp_path):
         "offering_class": "standard",
         "term_years": 3,
     }
+    # 0.362207 x 26,280 h = 9,518.80 for the term
+    assert any("committed for 3 years: 9518.80 USD is due" in note for note in first["notes"])
     other = answer(
         catalog_of(tmp_path, quotes=(*QUOTES, reserved)),
         purchase=("reserved_3yr",),
