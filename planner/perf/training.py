@@ -27,21 +27,24 @@ from planner.perf.model import (
     Term,
     TrainingWork,
 )
-from planner.perf.training_memory import SHARDING, training_memory
+from planner.perf.training_memory import SHARDING, memory_fit
 from planner.perf.training_support import training_engine, training_precision
 from planner.perf.training_surface import (
     CHECKPOINTING,
     IMAGES_PER_S_PER_VCPU,
     MICRO_BATCHES,
+    Chosen,
     Prepared,
     Surface,
     choose,
     compute_surface,
-    step_samples,
 )
 from planner.perf.training_work import SampleFlops, counted_in_tokens, sample_flops
 
-LAYOUT_SHAPE = (len(SHARDING), len(CHECKPOINTING), len(MICRO_BATCHES))
+NAMED_SHARE = 0.3
+"""Share of a step from which exposed communication is named in the notes."""
+COMPUTE_FORMULA = "accumulation x max(FLOPs / (peak x efficiency), launch)"
+EXPOSED_FORMULA = "collectives that do not hide under computation"
 
 
 def evaluate_training(
@@ -67,20 +70,22 @@ def evaluate_training(
     flops = sample_flops(spec, work)
     for items in by_width.values():
         surface = compute_surface(spec, items, work, instance_counts, flops)
-        best = choose(surface)
+        chosen = choose(surface)
         for row, item in enumerate(items):
+            common = common_terms(item, flops)
             outcomes[item.index] = [
                 refusal(spec, work, item, surface=surface, at=(row, column), count=count)
-                if best[row, column] < 0
+                if chosen.index[row][column] < 0
                 else evaluation(
                     spec,
                     work,
                     item,
                     surface=surface,
+                    chosen=chosen,
                     at=(row, column),
-                    choice=int(best[row, column]),
                     count=count,
                     flops=flops,
+                    common=common,
                 )
                 for column, count in enumerate(instance_counts)
             ]
@@ -116,108 +121,97 @@ def workload_of(spec: ModelSpec) -> str:
     return "lm_moe" if spec.experts else "lm"
 
 
+def common_terms(item: Prepared, flops: SampleFlops) -> tuple[Term, ...]:
+    """Return the lines of an explanation that hold for every instance count of one hardware."""
+    e = item.efficiency
+    return (
+        Term(name="flops_per_sample", value=flops.model_flops, unit="FLOP", formula="forward + backward"),
+        Term(name="peak", value=item.peak_flops / 1e12, unit="TFLOP/s", formula=f"dense, {item.precision}, per device"),
+        Term(
+            name="efficiency",
+            value=e.value,
+            unit="fraction of peak",
+            formula=f"{e.workload} on {e.key}, {e.precision}: n={e.n}, groups={e.groups}",
+            source=e.source,
+        ),
+    )
+
+
 def evaluation(
     spec: ModelSpec,
     work: TrainingWork,
     item: Prepared,
     *,
     surface: Surface,
+    chosen: Chosen,
     at: tuple[int, int],
-    choice: int,
     count: int,
     flops: SampleFlops,
+    common: tuple[Term, ...],
 ) -> Evaluation:
     """Return one chosen layout as an `Evaluation` with its explanation."""
-    hw = item.hardware
-    s, k, m = (int(x) for x in np.unravel_index(choice, LAYOUT_SHAPE))
-    where = (*at, s, k, m)
+    hw, (row, column) = item.hardware, at
+    rest, m = divmod(chosen.index[row][column], len(MICRO_BATCHES))
+    s, k = divmod(rest, len(CHECKPOINTING))
+    sharding, checkpointing, micro_batch = SHARDING[s], CHECKPOINTING[k], MICRO_BATCHES[m]
     ranks = hw.devices * count
-    accumulation = int(surface.accumulation[where])
-    samples_per_s = float(surface.samples_per_s[where])
-    step_s = float(surface.step_s[where])
-    compute_s = float(surface.compute_s[where])
+    accumulation = int(chosen.accumulation[row][column])
+    samples_per_s, step_s = chosen.samples_per_s[row][column], chosen.step_s[row][column]
+    compute_s, exposed_s = chosen.compute_s[row][column], chosen.exposed_s[row][column]
     busy = min(1.0, compute_s / step_s)
     notes = list(item.notes)
-    loader_bound = bool(surface.loader_bound[where])
-    if loader_bound:
-        notes.append(
-            f"the input pipeline binds: {hw.vcpus} vCPUs x {IMAGES_PER_S_PER_VCPU:g} images/s per vCPU and instance (assumed)"
-        )
-        busy *= samples_per_s * step_s / (MICRO_BATCHES[m] * ranks * accumulation)
-    if surface.exposed_s[where] > 0.3 * step_s:
-        notes.append(f"communication takes {surface.exposed_s[where] / step_s:.0%} of a step that nothing hides")
-    if counted_in_tokens(spec):
+    in_tokens = counted_in_tokens(spec)
+    if in_tokens:
         notes.append(f"one sample = one sequence of {work.sequence_length} tokens")
     elif spec.sample is not None:
         notes.append(f"one sample = {spec.sample.description}")
-    if work.global_batch is None and step_samples(spec, work) is not None:
-        notes.append(f"global batch of {MICRO_BATCHES[m] * ranks * accumulation} sequences chosen")
-    tokens_per_s = samples_per_s * flops.tokens if counted_in_tokens(spec) else None
-    mfu = samples_per_s * flops.model_flops / (item.peak_flops * ranks)
-    layout = Layout(
-        engine=item.engine,
-        precision=item.precision,
-        data_parallel=ranks,
-        method=work.method,
-        micro_batch=MICRO_BATCHES[m],
-        accumulation=accumulation,
-        checkpointing=CHECKPOINTING[k],
-        sharding=SHARDING[s] if ranks > 1 else None,
-    )
-    e = item.efficiency
+    if chosen.loader_bound[row][column]:
+        notes.append(
+            f"the input pipeline binds: {hw.vcpus} vCPUs x {IMAGES_PER_S_PER_VCPU:g} images/s per vCPU and instance (assumed)"
+        )
+        busy *= samples_per_s * step_s / (micro_batch * ranks * accumulation)
+    if exposed_s > NAMED_SHARE * step_s:
+        notes.append(f"communication takes {exposed_s / step_s:.0%} of a step that nothing hides")
+    if work.global_batch is None and in_tokens:
+        notes.append(f"global batch of {micro_batch * ranks * accumulation} sequences chosen")
     return Evaluation(
-        layout=layout,
-        instances=count,
-        memory=training_memory(
-            spec,
-            work,
+        layout=Layout(
+            engine=item.engine,
             precision=item.precision,
-            sharding=SHARDING[s],
+            data_parallel=ranks,
+            method=work.method,
+            micro_batch=micro_batch,
+            accumulation=accumulation,
+            checkpointing=checkpointing,
+            sharding=sharding if ranks > 1 else None,
+        ),
+        instances=count,
+        memory=memory_fit(
+            surface.state,
+            surface.kept,
+            sharding=sharding,
             ranks=ranks,
-            micro_batch=MICRO_BATCHES[m],
-            checkpointing=CHECKPOINTING[k],
+            micro_batch=micro_batch,
+            checkpointing=checkpointing,
             visible_gib=hw.memory_visible_gib,
         ),
         performance=Performance(
             basis=Basis.MODELLED,
-            rates=Rates(samples_per_s=samples_per_s, total_tokens_per_s=tokens_per_s),
-            low_factor=e.p10,
-            high_factor=e.p90,
-            mfu_fraction=mfu,
-            power_w=None
-            if hw.tdp_w is None
-            else hw.tdp_w * ranks * (PREFILL_POWER_SHARE * busy + IDLE_POWER_SHARE * (1 - busy)),
-            sources=(e.source,),
+            rates=Rates(
+                samples_per_s=samples_per_s, total_tokens_per_s=samples_per_s * flops.tokens if in_tokens else None
+            ),
+            low_factor=item.efficiency.p10,
+            high_factor=item.efficiency.p90,
+            mfu_fraction=samples_per_s * flops.model_flops / (item.peak_flops * ranks),
+            power_w=power_w(hw, count, busy),
+            sources=(item.efficiency.source,),
             terms=(
-                Term(name="flops_per_sample", value=flops.model_flops, unit="FLOP", formula="forward + backward"),
-                Term(
-                    name="peak",
-                    value=item.peak_flops / 1e12,
-                    unit="TFLOP/s",
-                    formula=f"dense, {item.precision}, per device",
-                ),
-                Term(
-                    name="efficiency",
-                    value=e.value,
-                    unit="fraction of peak",
-                    formula=f"{e.workload} on {e.key}, {e.precision}: n={e.n}, groups={e.groups}",
-                    source=e.source,
-                ),
-                Term(
-                    name="compute_time",
-                    value=compute_s,
-                    unit="s per step",
-                    formula="accumulation x max(FLOPs / (peak x efficiency), launch)",
-                ),
-                Term(
-                    name="exposed_communication",
-                    value=float(surface.exposed_s[where]),
-                    unit="s per step",
-                    formula="collectives that do not hide under computation",
-                ),
+                *common,
+                Term(name="compute_time", value=compute_s, unit="s per step", formula=COMPUTE_FORMULA),
+                Term(name="exposed_communication", value=exposed_s, unit="s per step", formula=EXPOSED_FORMULA),
                 Term(
                     name="optimizer_time",
-                    value=float(surface.optimizer_s[where]),
+                    value=chosen.optimizer_s[row][column],
                     unit="s per step",
                     formula="optimizer traffic / (0.8 x bandwidth)",
                 ),
@@ -226,6 +220,13 @@ def evaluation(
         ),
         notes=tuple(notes),
     )
+
+
+def power_w(hardware: Hardware, instances: int, busy: float) -> float | None:
+    """Return the power of all accelerators, W: TDP while computing, the idle share of it while waiting."""
+    if hardware.tdp_w is None:
+        return None
+    return hardware.tdp_w * hardware.devices * instances * (PREFILL_POWER_SHARE * busy + IDLE_POWER_SHARE * (1 - busy))
 
 
 def refusal(

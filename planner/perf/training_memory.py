@@ -42,7 +42,8 @@ class StateBytes:
     weights: float
     gradients: float
     optimizer: float
-    working: float  # gathered or dequantised layers in 16-bit
+    working: float  # a layer dequantised to 16-bit (QLoRA)
+    gathered: float  # two layers that ZeRO-3 holds whole at once
     trainable: float  # parameters
 
     @property
@@ -67,15 +68,24 @@ def state_bytes(spec: ModelSpec, work: TrainingWork, precision: str, *, master_w
     width = 4.0 if precision in {"fp32", "tf32"} else 2.0
     per_parameter = optimizer_bytes_per_parameter(work.optimizer, precision, master_weights=master_weights)
     n = float(spec.parameters_total)
+    layer = width * largest_layer_parameters(spec)
     if work.method not in PARAMETER_EFFICIENT:
-        return StateBytes(weights=width * n, gradients=width * n, optimizer=per_parameter * n, working=0.0, trainable=n)
+        return StateBytes(
+            weights=width * n,
+            gradients=width * n,
+            optimizer=per_parameter * n,
+            working=0.0,
+            gathered=2 * layer,
+            trainable=n,
+        )
     adapters = float(adapter_parameters(spec, work.lora_rank))
     base = nf4_weight_bytes(spec) if work.method == "qlora" else width * n
     return StateBytes(
         weights=base + width * adapters,
         gradients=width * adapters,
         optimizer=per_parameter * adapters,
-        working=width * largest_layer_parameters(spec) if work.method == "qlora" else 0.0,
+        working=layer if work.method == "qlora" else 0.0,
+        gathered=2 * layer,
         trainable=adapters,
     )
 
@@ -132,9 +142,9 @@ def activation_bytes(spec: ModelSpec, work: TrainingWork, precision: str) -> Act
     )
 
 
-def runtime_reserve_bytes(visible_gib: Array) -> Array:
+def runtime_reserve_gib(visible_gib: float) -> float:
     """Return what context, libraries, communication buffers and fragmentation take: 0.75 GiB + 2 % of the memory."""
-    return (0.75 + 0.02 * visible_gib) * GIB
+    return 0.75 + 0.02 * visible_gib
 
 
 def shares(sharding: str, ranks: Array) -> tuple[Array, Array, Array]:
@@ -142,12 +152,6 @@ def shares(sharding: str, ranks: Array) -> tuple[Array, Array, Array]:
     stage = SHARDING.index(sharding)
     whole, part = np.ones_like(ranks), 1 / ranks
     return (part if stage >= 3 else whole, part if stage >= 2 else whole, part if stage >= 1 else whole)
-
-
-def working_bytes(spec: ModelSpec, state: StateBytes, sharding: str, ranks: Array) -> Array:
-    """Return the 16-bit copies of layers in work: two gathered at once by ZeRO-3, one dequantised by QLoRA."""
-    gathered = 2 * 2.0 * largest_layer_parameters(spec) if sharding == "zero3" else 0.0
-    return np.maximum(state.working, np.where(ranks > 1, gathered, 0.0))
 
 
 def training_memory(
@@ -164,29 +168,54 @@ def training_memory(
 ) -> MemoryFit:
     """Return the memory of one accelerator as lines, against 0.9 of what a process can see."""
     state = state_bytes(spec, work, precision, master_weights=master_weights)
-    kept = activation_bytes(spec, work, precision)
-    over = np.array(float(ranks))
-    w, g, o = (float(share) for share in shares(sharding, over))
-    working = float(working_bytes(spec, state, sharding, over))
-    if checkpointing == "full":
-        activations = kept.full + kept.recomputed_block
-    elif checkpointing == "selective":
-        activations = kept.none * SELECTIVE_SHARE
-    else:
-        activations = kept.none
+    return memory_fit(
+        state,
+        activation_bytes(spec, work, precision),
+        sharding=sharding,
+        ranks=ranks,
+        micro_batch=micro_batch,
+        checkpointing=checkpointing,
+        visible_gib=visible_gib,
+    )
+
+
+def memory_fit(
+    state: StateBytes,
+    kept: ActivationBytes,
+    *,
+    sharding: str,
+    ranks: int,
+    micro_batch: int,
+    checkpointing: str,
+    visible_gib: float,
+) -> MemoryFit:
+    """Return the lines of one accelerator from the state of the whole model and the activations of one sample."""
+    stage, part = SHARDING.index(sharding), 1 / ranks
     lines = [
-        MemoryLine(name="weights", gib=state.weights * w / GIB),
-        MemoryLine(name="gradients", gib=state.gradients * g / GIB),
-        MemoryLine(name="optimizer_states", gib=state.optimizer * o / GIB),
-        MemoryLine(name="activations", gib=micro_batch * activations / GIB, note=f"checkpointing {checkpointing}"),
+        MemoryLine(name="weights", gib=state.weights * (part if stage >= 3 else 1) / GIB),
+        MemoryLine(name="gradients", gib=state.gradients * (part if stage >= 2 else 1) / GIB),
+        MemoryLine(name="optimizer_states", gib=state.optimizer * (part if stage >= 1 else 1) / GIB),
+        MemoryLine(
+            name="activations",
+            gib=micro_batch * activations_kept(kept, checkpointing) / GIB,
+            note=f"checkpointing {checkpointing}",
+        ),
     ]
     if kept.logits:
         lines.append(
             MemoryLine(name="logits", gib=micro_batch * kept.logits / GIB, note="16-bit and fp32 copies with gradients")
         )
+    working = max(state.working, state.gathered if stage >= 3 and ranks > 1 else 0.0)
     if working:
         lines.append(
             MemoryLine(name="working_weights", gib=working / GIB, note="layers gathered or dequantised at once")
         )
-    lines.append(MemoryLine(name="runtime_reserve", gib=float(runtime_reserve_bytes(np.array(visible_gib))) / GIB))
+    lines.append(MemoryLine(name="runtime_reserve", gib=runtime_reserve_gib(visible_gib)))
     return MemoryFit(lines=tuple(lines), available_gib_per_accelerator=visible_gib * ENGINE_SHARE)
+
+
+def activations_kept(kept: ActivationBytes, checkpointing: str) -> float:
+    """Return the activation bytes of one sample under a checkpointing mode: none, selective or full."""
+    if checkpointing == "full":
+        return kept.full + kept.recomputed_block
+    return kept.none * (SELECTIVE_SHARE if checkpointing == "selective" else 1.0)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,11 +25,13 @@ from planner.perf.memory import ENGINE_SHARE, GIB
 from planner.perf.model import Hardware, TrainingWork
 from planner.perf.training_memory import (
     SHARDING,
+    ActivationBytes,
+    StateBytes,
     activation_bytes,
-    runtime_reserve_bytes,
+    activations_kept,
+    runtime_reserve_gib,
     shares,
     state_bytes,
-    working_bytes,
 )
 from planner.perf.training_network import link_bytes_per_s, network_bytes_per_s, seconds_per_byte, step_traffic
 from planner.perf.training_work import SampleFlops, counted_in_tokens
@@ -70,6 +73,8 @@ class Prepared:
 class Surface:
     """Arrays over (hardware, instance count, sharding, checkpointing, micro-batch)."""
 
+    state: StateBytes
+    kept: ActivationBytes
     required_bytes: Array
     fits: Mask
     allowed: Mask
@@ -107,6 +112,7 @@ def compute_surface(
     devices = column([float(i.hardware.devices) for i in items])
     bandwidth = column([(i.hardware.memory_bandwidth_gb_s or np.inf) * 1e9 for i in items])
     visible = column([i.hardware.memory_visible_gib for i in items])
+    runtime_reserve = column([runtime_reserve_gib(i.hardware.memory_visible_gib) * GIB for i in items])
     network = column([network_bytes_per_s(i.hardware) or np.nan for i in items])
     instances = np.array(counts, dtype=np.float64).reshape(1, -1, 1, 1, 1)
     micro = np.array(MICRO_BATCHES, dtype=np.float64).reshape(1, 1, 1, 1, -1)
@@ -119,16 +125,15 @@ def compute_surface(
     per_step, per_micro = [], []
     for sharding in SHARDING:
         w, g, o = shares(sharding, ranks)
-        state_memory.append(
-            state.weights * w + state.gradients * g + state.optimizer * o + working_bytes(spec, state, sharding, ranks)
-        )
+        working = np.where(ranks > 1, max(state.working, state.gathered if sharding == "zero3" else 0.0), state.working)
+        state_memory.append(state.weights * w + state.gradients * g + state.optimizer * o + working)
         optimizer_bytes.append((2 * state.optimizer + state.gradients + width * state.trainable) * o)
         moved = step_traffic(sharding, state.gradients, state.weights)
         per_step.append(moved.per_step + 0 * ranks)
         per_micro.append(moved.per_micro_batch + 0 * ranks)
 
-    activations = np.where(recompute > 0, kept.full + kept.recomputed_block, kept.none) + kept.logits
-    required = by_sharding(state_memory) + micro * activations + runtime_reserve_bytes(visible)
+    activations = np.where(recompute > 0, activations_kept(kept, "full"), activations_kept(kept, "none")) + kept.logits
+    required = by_sharding(state_memory) + micro * activations + runtime_reserve
 
     wanted = step_samples(spec, work)
     accumulation = np.ones_like(ranks * micro) if wanted is None else np.ceil(wanted / (micro * ranks))
@@ -175,6 +180,8 @@ def compute_surface(
         allowed &= micro * ranks <= work.global_batch
     shape = required.shape
     return Surface(
+        state=state,
+        kept=kept,
         required_bytes=required,
         fits=required <= visible * GIB * ENGINE_SHARE,
         allowed=allowed,
@@ -193,13 +200,41 @@ def exposed(collective_s: Array, hidden_s: Array) -> Array:
     return np.maximum(collective_s - hidden_s, EXPOSED_AT_LEAST * collective_s)
 
 
-def choose(surface: Surface, enough: float = 0.995) -> npt.NDArray[np.int64]:
-    """Return the flat (sharding, checkpointing, micro-batch) index of the layout to use; -1 where none fits.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """Figures of the chosen layout of each hardware and instance count, as nested lists (hardware, count)."""
+
+    index: list[list[int]]  # flat (sharding, checkpointing, micro-batch); -1 where nothing fits
+    accumulation: list[list[float]]
+    compute_s: list[list[float]]
+    exposed_s: list[list[float]]
+    optimizer_s: list[list[float]]
+    step_s: list[list[float]]
+    loader_bound: list[list[bool]]
+    samples_per_s: list[list[float]]
+
+
+def choose(surface: Surface, enough: float = 0.995) -> Chosen:
+    """Return the layout to use everywhere.
 
     The fastest wins; within half a percent of it the first in the order no sharding, no checkpointing, small micro-batch.
     """
     rate = np.where(surface.fits & surface.allowed, surface.samples_per_s, 0.0)
     flat = rate.reshape(*rate.shape[:2], -1)
     best = flat.max(axis=-1, keepdims=True)
-    first = np.argmax((flat >= enough * best) & (flat > 0), axis=-1)
-    return np.where(best[..., 0] > 0, first, -1)
+    first = np.argmax((flat >= enough * best) & (flat > 0), axis=-1)[..., None]
+
+    def at(values: npt.NDArray[Any]) -> list[list[Any]]:
+        chosen: list[list[Any]] = np.take_along_axis(values.reshape(flat.shape), first, axis=-1)[..., 0].tolist()
+        return chosen
+
+    return Chosen(
+        index=np.where(best > 0, first, -1)[..., 0].tolist(),
+        accumulation=at(surface.accumulation),
+        compute_s=at(surface.compute_s),
+        exposed_s=at(surface.exposed_s),
+        optimizer_s=at(surface.optimizer_s),
+        step_s=at(surface.step_s),
+        loader_bound=at(surface.loader_bound),
+        samples_per_s=at(surface.samples_per_s),
+    )
