@@ -102,17 +102,9 @@ class RequestSchema(Generic[Request]):
         config = given.pop("config", None) if self._config_field else None
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
         wrong = [error for name, value in values.items() for error in self._check(name, value)]
+        if self._config_field:
+            wrong += _one_model(values, config)
         if config is not None:
-            also = [name for name in ("model", "params") if values.get(name) is not None]
-            if also:
-                wrong.append(
-                    FieldError(
-                        field="config",
-                        value="{…}",
-                        why=f"excludes {' and '.join(also)}",
-                        expected="give exactly one of model, params and config",
-                    )
-                )
             values["model"] = config_name(config)
         if wrong:
             raise invalid(wrong)
@@ -160,6 +152,22 @@ class RequestSchema(Generic[Request]):
         if option.choices:
             return "one of " + ", ".join(option.choices)
         return "" if option.example is None else f"for example {json.dumps(option.example)}"
+
+
+def _one_model(values: Mapping[str, Any], config: object) -> list[FieldError]:
+    """Return what is wrong unless exactly one of model, params and config is given."""
+    given = [name for name in ("model", "params") if values.get(name) is not None] + (
+        [] if config is None else ["config"]
+    )
+    if len(given) == 1:
+        return []
+    why = f"excludes {' and '.join(given[:-1])}" if given else "is missing"
+    field = given[-1] if given else "model"
+    return [
+        FieldError(
+            field=field, value=values.get(field), why=why, expected="give exactly one of model, params and config"
+        )
+    ]
 
 
 WHY = {

@@ -193,6 +193,33 @@ class Energy(Shape):
     pue: float | None
 
 
+class Term(Shape):
+    """One line of an explanation: a figure, its formula, and the table or source it comes from."""
+
+    name: str
+    value: float | str
+    unit: str
+    formula: str
+    source: str
+
+
+class Assumption(Shape):
+    """A figure that could be disputed, and that `assume` changes."""
+
+    name: str
+    value: float | str
+    unit: str
+    source: str
+
+
+class Counts(Shape):
+    """How many candidates were looked at."""
+
+    candidates: int
+    feasible: int
+    rejected: int
+
+
 class Recommendation(Shape):
     """One ranked row."""
 
@@ -215,6 +242,9 @@ class Recommendation(Shape):
     energy: Energy
     pareto: bool | None
     notes: list[str]
+    explanation: list[Term] = Field(
+        default=[], description="with `explain` alone: every figure with its formula and source"
+    )
 
 
 class Rejection(Shape):
@@ -300,22 +330,51 @@ class Open(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True)
 
 
-class Answer(Open):
+class Answer(Shape):
     """A ranking, cheapest per unit of work first, with everything it was made from."""
 
-    id: str
+    id: str = Field(description="hash of request, prices, evidence, model and version")
     request: dict[str, Any] = Field(description="the request with every default filled in")
+    stage_presets: dict[str, Any]
+    model: ModelMeant
+    assumptions: list[Assumption]
     planner_version: str
+    evidence_id: str
     prices: Prices
+    counts: Counts
     recommendations: list[Recommendation]
     rejections: list[Rejection]
 
 
-class EstimateAnswer(Open):
-    """One layout on one kind of machine."""
+class EstimateAnswer(Shape):
+    """One layout on one kind of machine; figures are null when it cannot work (`rejections` says why), cost where no price is known."""
 
+    id: str
     request: dict[str, Any]
+    model: ModelMeant
+    assumptions: list[Assumption]
     planner_version: str
+    evidence_id: str
+    prices: Prices
+    provider: str | None
+    instance_type: str | None
+    region: str | None
+    availability_zone_id: str | None
+    purchase_option: str | None
+    purchase: Purchase | None
+    price: Price | None
+    instance_count: int | None
+    accelerator: str | None
+    accelerators_per_instance: float | None
+    layout: Layout | None
+    memory: Memory | None
+    performance: PerformanceFigures | None
+    cost: CostFigures | None
+    time: Time | None
+    energy: Energy | None
+    notes: list[str]
+    explanation: list[Term] = Field(default=[], description="with `explain` alone")
+    rejections: list[Rejection]
 
 
 class InstanceTypeList(Open):
