@@ -74,6 +74,12 @@ def bad(spec: ModelSpec, hardware: Hardware, **work: Any) -> Infeasible:
     return outcome
 
 
+def requests(evaluation: Evaluation) -> float:
+    rate = evaluation.performance.rates.requests_per_s
+    assert rate is not None
+    return rate
+
+
 def plain(name: str = "Test", *, devices: int = 1, **figures: Any) -> Hardware:
     """A device with round figures: 1,000 GB/s, 100 TFLOP/s, 40 GiB."""
     given: dict[str, Any] = {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from serving_cases import good, instance, machine, model, one, plain
+from serving_cases import good, instance, machine, model, one, plain, requests
 
 from planner.perf import llm
 from planner.perf.collectives import all_reduce_s
@@ -73,14 +73,9 @@ def test_experts_are_read_as_far_as_the_batch_touches_them() -> None:
 
 def test_moe_decode_is_not_costed_by_active_parameters() -> None:
     spec, h = model("mixtral-8x7b"), machine("H200 SXM 141GB")
-    alone = good(spec, h, max_concurrency=1).performance
-    crowd = good(spec, h, max_concurrency=32).performance
     dense = model("llama-2-7b")
-    ratio = crowd.rates.requests_per_s / alone.rates.requests_per_s  # type: ignore[operator]
-    same = (
-        good(dense, h, max_concurrency=32).performance.rates.requests_per_s
-        / good(dense, h, max_concurrency=1).performance.rates.requests_per_s
-    )  # type: ignore[operator]
+    ratio = requests(good(spec, h, max_concurrency=32)) / requests(good(spec, h, max_concurrency=1))
+    same = requests(good(dense, h, max_concurrency=32)) / requests(good(dense, h, max_concurrency=1))
     assert ratio < 0.75 * same  # the batch pays for more experts
 
 
@@ -167,7 +162,7 @@ def test_more_context_is_never_faster(name: str, chip: str, i: int, more: int, b
     spec, h = model(name), machine(chip)
     short, long = (one(spec, h, input_tokens=n, output_tokens=200, max_concurrency=b) for n in (i, i + more))
     if isinstance(short, Evaluation) and isinstance(long, Evaluation):
-        assert long.performance.rates.requests_per_s <= short.performance.rates.requests_per_s * (1 + 1e-9)  # type: ignore[operator]
+        assert requests(long) <= requests(short) * (1 + 1e-9)
 
 
 @settings(max_examples=40)
@@ -178,7 +173,7 @@ def test_a_larger_batch_within_memory_never_serves_less(name: str, chip: str, b:
     if isinstance(one_, Evaluation) and isinstance(two, Evaluation):
         # Mixtures may lose while the batch still touches new experts faster than it shares them.
         slack = 0.2 if spec.experts else 1e-9
-        assert two.performance.rates.requests_per_s >= one_.performance.rates.requests_per_s * (1 - slack)  # type: ignore[operator]
+        assert requests(two) >= requests(one_) * (1 - slack)
 
 
 def test_narrow_weights_are_smaller_and_decode_faster() -> None:
@@ -194,7 +189,7 @@ def test_a_chip_twice_as_good_serves_twice_but_for_the_overhead() -> None:
     spec = model("llama-3.1-8b")
     h = plain()
     twice = replace(h, memory_bandwidth_gb_s=2000.0, peak_tflops={k: 2 * v for k, v in h.peak_tflops.items()})
-    slow, fast = (good(spec, x, max_concurrency=16).performance.rates.requests_per_s or 0 for x in (h, twice))
+    slow, fast = (requests(good(spec, x, max_concurrency=16)) for x in (h, twice))
     assert 1.5 < fast / slow <= 2.0
 
 
@@ -203,14 +198,14 @@ def test_replicas_add_up() -> None:
     single = good(spec, instance("p5.4xlarge"), max_concurrency=32)
     eight = good(spec, instance("p5.48xlarge"), max_concurrency=32, tensor_parallel=1)
     assert eight.layout.replicas_per_instance == 8
-    assert eight.performance.rates.requests_per_s == pytest.approx(8 * (single.performance.rates.requests_per_s or 0))
+    assert requests(eight) == pytest.approx(8 * requests(single))
 
 
 def test_pcie_groups_pay_more_for_collectives() -> None:
     spec = model("llama-3.1-70b")
     switched = good(spec, machine("H100 SXM5 80GB", 4), max_concurrency=16, tensor_parallel=4)
     slots = good(spec, machine("H100 SXM5 80GB", 4, InterconnectKind.PCIE), max_concurrency=16, tensor_parallel=4)
-    assert (slots.performance.rates.requests_per_s or 0) < (switched.performance.rates.requests_per_s or 0)
+    assert requests(slots) < requests(switched)
 
 
 def test_the_answer_does_not_depend_on_the_company() -> None:
