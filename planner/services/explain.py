@@ -15,7 +15,7 @@ from planner.services.documents import money, unit_price
 from planner.tco.assumptions import Assumptions
 from planner.tco.commitments import term_hours
 from planner.tco.spot import best_interval_hours, expected_hours
-from planner.tco.training import checkpoint_interval_hours
+from planner.tco.training import MINUTES_PER_HOUR, checkpoint_interval_hours
 from pricing.model import PurchaseOption
 from pricing.money import CENT, HOURS_PER_MONTH
 
@@ -54,11 +54,9 @@ def commitment_notes(row: Sized) -> Iterator[str]:
 def without_checkpoints(row: Run, assumptions: Assumptions) -> str:
     """Return what the run would take on spot if it never saved its state."""
     work = row.hours.compute + row.hours.evaluation
-    bare = expected_hours(
-        work,
-        interval_hours=None,
-        restart_hours=assumptions.restart_minutes / 60,
-        rate_per_hour=row.interruptions_per_hour,
+    restart = assumptions.restart_minutes / MINUTES_PER_HOUR
+    bare = row.hours.startup + expected_hours(
+        work, interval_hours=None, restart_hours=restart, rate_per_hour=row.interruptions_per_hour
     )
     told = f"{bare:,.1f} h" if bare < LONGEST_TOLD_HOURS else "more than a million hours"
     return (
