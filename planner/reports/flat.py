@@ -160,6 +160,7 @@ MODEL_COLUMNS: tuple[str, ...] = (
 )
 
 SCHEMA_COLUMNS: tuple[str, ...] = ("database", "revision", "expected_revision", "current")
+GLOSSARY_COLUMNS: tuple[str, ...] = ("term", "definition", "unit", "see_also", "source")
 CHECK_COLUMNS: tuple[str, ...] = ("name", "state", "found")
 
 TERM_COLUMNS: tuple[str, ...] = (

@@ -34,9 +34,9 @@ def run(args: Namespace) -> int:
         )
 
     def rows() -> tuple[tuple[str, ...], list[list[str]]]:
-        from planner.reports.flat import cell
+        from planner.reports.flat import GLOSSARY_COLUMNS, rows_of
 
-        return tuple(document_of(found[0])), [[cell(v) for v in document_of(t).values()] for t in found]
+        return GLOSSARY_COLUMNS, rows_of([document_of(t) for t in found], GLOSSARY_COLUMNS)
 
     def table(_: Document, *, width: int, colour: bool) -> str:
         from planner.cli.glossary_table import entry_text, index_text
