@@ -25,6 +25,7 @@ from pricing.model import Accelerator, AcceleratorKind, InstanceType, Interrupti
 from pricing.snapshot import open_snapshot, write_snapshot
 from pricing.static import SnapshotContents
 
+OPENED: list[Catalog] = []  # closed after each test
 DAY = datetime(2026, 7, 1, tzinfo=UTC)
 NOW = datetime(2026, 7, 1, 12, 30, tzinfo=UTC)
 BAND = Interruption(
@@ -104,7 +105,8 @@ def catalog_of(
     )  # fmt: skip
     path = folder / "hand.sqlite"
     write_snapshot(path, contents, published_at=DAY, origin="shipped", replace=True)
-    return open_snapshot(path)
+    OPENED.append(open_snapshot(path))
+    return OPENED[-1]
 
 
 FIT = MemoryFit(

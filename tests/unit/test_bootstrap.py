@@ -10,7 +10,7 @@ import pytest
 
 from planner import bootstrap
 from planner.recommend.errors import BadRequest
-from pricing.snapshot import open_snapshot, shipped_snapshot_path, write_snapshot
+from pricing.snapshot import open_snapshot, read_meta, shipped_snapshot_path, write_snapshot
 
 
 @pytest.fixture
@@ -21,14 +21,14 @@ def data(monkeypatch, tmp_path) -> Path:
 
 
 def publish(folder: Path, days_later: int, name: str | None = None):
-    contents = open_snapshot(shipped_snapshot_path()).contents()
+    with open_snapshot(shipped_snapshot_path()) as shipped:
+        contents, as_of = shipped.contents(), shipped.meta.as_of
     shift = timedelta(days=days_later)
     moved = dataclasses.replace(
         contents, quotes=tuple(dataclasses.replace(q, retrieved_at=q.retrieved_at + shift) for q in contents.quotes)
     )
     folder.mkdir(parents=True, exist_ok=True)
-    as_of = open_snapshot(shipped_snapshot_path()).meta.as_of + shift
-    path = folder / (name or f"{as_of:%Y-%m-%d}-x{days_later}.sqlite")
+    path = folder / (name or f"{as_of + shift:%Y-%m-%d}-x{days_later}.sqlite")
     return write_snapshot(path, moved, published_at=datetime(2026, 12, 1, tzinfo=UTC), origin="refresh")
 
 
@@ -50,7 +50,7 @@ def test_the_newest_snapshot_wins_and_a_day_goes_back(data):
 
 def test_a_day_before_all_snapshots_names_the_oldest(data):
     publish(data / "snapshots", 10)
-    shipped = open_snapshot(shipped_snapshot_path()).meta
+    shipped = read_meta(shipped_snapshot_path())
     with pytest.raises(BadRequest) as caught:
         bootstrap.open_catalog(date(2020, 1, 1))
     assert caught.value.field == "prices_as_of"
