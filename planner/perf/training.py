@@ -163,6 +163,8 @@ def evaluation(
     in_tokens = counted_in_tokens(spec)
     if in_tokens:
         notes.append(f"one sample = one sequence of {work.sequence_length} tokens")
+    elif spec.kind is ModelKind.DIFFUSION:
+        notes.append("one sample = one image at one random denoising step, from precomputed latents")
     elif spec.sample is not None:
         notes.append(f"one sample = {spec.sample.description}")
     if chosen.loader_bound[row][column]:

@@ -41,10 +41,11 @@ def training_engine(spec: ModelSpec, hardware: Hardware, work: TrainingWork) -> 
         and not hardware.architecture.upper().startswith("CDNA")
     ):
         return none(f"{hardware.accelerator} ({hardware.architecture}) has no training build of PyTorch")
-    convolutional = any(g.tensor_class is TensorClass.CONVOLUTION for g in spec.tensors) and not spec.attention
+    convolutional = spec.kind is ModelKind.VISION and not spec.attention
     if kind is AcceleratorKind.NEURON and (convolutional or spec.kind is ModelKind.DIFFUSION):
         return none("the Neuron training stack covers transformers, not convolutional networks")
-    if work.method in PARAMETER_EFFICIENT and not (spec.attention or spec.feed_forward):
+    projections = {TensorClass.ATTENTION, TensorClass.MLP, TensorClass.EXPERT, TensorClass.STATE_SPACE}
+    if work.method in PARAMETER_EFFICIENT and not any(g.tensor_class in projections for g in spec.tensors):
         return none(f"{work.method} adapts projection matrices; {spec.name} has none")
     if work.method == "qlora" or work.optimizer == "adamw_8bit":
         what = "4-bit base weights (bitsandbytes NF4)" if work.method == "qlora" else "8-bit Adam (bitsandbytes)"

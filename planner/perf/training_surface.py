@@ -83,6 +83,7 @@ class Surface:
     exposed_s: Array
     optimizer_s: Array
     step_s: Array
+    free_per_s: Array  # samples/s if the input pipeline kept up
     loader_bound: Mask
     samples_per_s: Array
 
@@ -190,6 +191,7 @@ def compute_surface(
         exposed_s=np.broadcast_to(exposed_s, shape),
         optimizer_s=np.broadcast_to(optimizer_s, shape),
         step_s=np.broadcast_to(step_s, shape),
+        free_per_s=np.broadcast_to(free_rate, shape),
         loader_bound=np.broadcast_to(free_rate > loader, shape),
         samples_per_s=np.broadcast_to(np.minimum(free_rate, loader), shape),
     )
@@ -219,7 +221,7 @@ def choose(surface: Surface, enough: float = 0.995) -> Chosen:
 
     The fastest wins; within half a percent of it the first in the order no sharding, no checkpointing, small micro-batch.
     """
-    rate = np.where(surface.fits & surface.allowed, surface.samples_per_s, 0.0)
+    rate = np.where(surface.fits & surface.allowed, surface.free_per_s, 0.0)
     flat = rate.reshape(*rate.shape[:2], -1)
     best = flat.max(axis=-1, keepdims=True)
     first = np.argmax((flat >= enough * best) & (flat > 0), axis=-1)[..., None]

@@ -14,6 +14,7 @@ from training_cases import (
     MPT_1B,
     MPT_13B,
     QWEN_7B,
+    RESNET_50,
     machine,
     neuron,
 )
@@ -21,6 +22,7 @@ from training_cases import (
 from planner.perf.fractions import TRAINING, parameter, table
 from planner.perf.model import Basis, Evaluation, Infeasible, RejectionReason, TrainingWork
 from planner.perf.training import evaluate_training
+from planner.perf.training_memory import training_memory
 from planner.perf.training_network import seconds_per_byte, step_traffic
 from planner.perf.training_work import active_matmul_parameters, sample_flops
 from pricing.model import InterconnectKind
@@ -251,6 +253,71 @@ def test_checkpointing_costs_time_and_saves_memory(spec) -> None:
     # Published: Llama-3.2-3B on one A100 9,174 tokens/s without, 7,210 with checkpointing (torchtune README): 1.27 times.
     ratio = none.performance.rates.samples_per_s / full.performance.rates.samples_per_s
     assert 1.1 < ratio < 1.4
+
+
+# Images/s per accelerator in 16-bit mixed precision. NVIDIA DeepLearningExamples ResNet-50 v1.5 (V100 32 GB, A100 40 GB, one
+# accelerator); MLPerf Training logs v1.0 to v4.0 (8 A100 PCIe 80 GB, 6 L4).
+IMAGES = [
+    ("V100", machine("V100 SXM2 32GB"), 1156.0),
+    ("A100 40 GB", machine("A100 SXM4 40GB"), 2375.0),
+    ("L4", machine("L4"), 733.0),
+]
+
+
+@pytest.mark.parametrize("case", IMAGES, ids=[c[0] for c in IMAGES])
+def test_published_images(case) -> None:
+    _, hardware, measured = case
+    found = one(RESNET_50, hardware).performance.rates.samples_per_s
+    assert measured / 1.5 < found < measured * 1.5
+
+
+def test_published_batches_fill_the_card() -> None:
+    # lambdal/deeplearning-benchmark chose ResNet-50 batches to fill each card in fp16: 720 images on A100 40 GB, 1,280 on 80 GB.
+    for visible, batch in ((39.4, 720), (79.1, 1280)):
+        fit = training_memory(
+            RESNET_50,
+            TrainingWork(),
+            precision="fp16",
+            sharding="ddp",
+            ranks=1,
+            micro_batch=batch,
+            checkpointing="none",
+            visible_gib=visible,
+        )
+        assert fit.required_gib_per_accelerator == pytest.approx(visible, rel=0.2)
+
+
+def test_images_by_hand() -> None:
+    # (3 x 8.18e9 / 125e12 + 6 x 2 x 11.1e6 / 900e9) / e seconds an image on V100, 256 images a step, optimizer aside.
+    found = one(RESNET_50, machine("V100 SXM2 32GB"))
+    e = table(TRAINING)["convolution", "V100 SXM2 32GB", "16bit"].value
+    seconds = (3 * 8.18e9 / 125e12 + 6 * 2 * 11.1e6 / 900e9) / e
+    assert found.performance.rates.samples_per_s == pytest.approx(1 / seconds, rel=0.02)
+    assert found.performance.rates.total_tokens_per_s is None
+
+
+def test_input_pipeline_binds() -> None:
+    # 4 vCPUs x 100 images/s; the same machine with 64 vCPUs is bound by the accelerator.
+    few = one(RESNET_50, machine("A100 SXM4 40GB", vcpus=4))
+    many = one(RESNET_50, machine("A100 SXM4 40GB", vcpus=64))
+    assert few.performance.rates.samples_per_s == pytest.approx(400)
+    assert any("input pipeline binds" in note for note in few.notes)
+    assert many.performance.rates.samples_per_s > 1000
+    assert not any("input pipeline" in note for note in many.notes)
+    assert few.performance.power_w < many.performance.power_w
+    assert few.layout == many.layout
+
+
+def test_convolutions_have_no_adapters_and_no_neuron_stack() -> None:
+    lora = refused(RESNET_50, P4D, TrainingWork(method="lora"))
+    assert lora.reason is RejectionReason.ENGINE_UNSUPPORTED
+    assert refused(RESNET_50, neuron("Trainium1", 1)).reason is RejectionReason.ENGINE_UNSUPPORTED
+
+
+def test_encoder_sequences_end_where_positions_end() -> None:
+    found = one(BERT_LARGE, P4DE, TrainingWork(sequence_length=2048))
+    assert any("512 tokens" in note for note in found.notes)
+    assert found.performance.rates.total_tokens_per_s == pytest.approx(512 * found.performance.rates.samples_per_s)
 
 
 @pytest.mark.benchmark
