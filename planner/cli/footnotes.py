@@ -58,6 +58,8 @@ def filling(note: str, row: Document) -> str:
     """Return what the row puts into the gap of its note."""
     if band := BAND.fullmatch(note):
         return f"{band['band']} {row['instance_type']}"
+    if hours := UNSAVED.fullmatch(note):
+        return f"{row['instance_type']} {hours['saved']} h and {hours['unsaved']}"
     return str(
         row["accelerator"] if row.get("accelerator") and row["accelerator"] in note else row.get("instance_type")
     )

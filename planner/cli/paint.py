@@ -55,13 +55,19 @@ class Column:
     def width(self) -> int:
         """Columns of the terminal that the widest cell takes."""
         texts = [self.title, self.unit, *(text for c in self.cells for text in (c.main, c.under))]
-        widest = max(cell_len(text) for text in texts)
-        return min(widest, WRAPPED_WIDTH) if self.wraps else widest
+        return max(cell_len(text) for text in texts)
+
+    @property
+    def least_width(self) -> int:
+        """Columns of the terminal that it needs when it is cut or wrapped as far as it may be."""
+        if self.wraps:
+            return min(self.width, WRAPPED_WIDTH)
+        return self.width if self.narrowest is None else min(self.width, self.narrowest)
 
     def cut(self, width: int) -> Column:
         """Return the column with longer texts cut to `width`, which an ellipsis shows."""
         cells = [Cell(shortened(c.main, width), shortened(c.under, width), c.style, c.under_style) for c in self.cells]
-        return Column(self.title, self.unit, self.right, self.keep, self.narrowest, self.wraps, cells)
+        return Column(self.title, self.unit, self.right, self.keep, None, self.wraps, cells)
 
 
 def shortened(text: str, width: int) -> str:
@@ -72,9 +78,6 @@ def shortened(text: str, width: int) -> str:
 def fitting(columns: Sequence[Column], width: int) -> tuple[list[Column], list[Column]]:
     """Return the columns that fit into `width` and those left out; empty columns go first, whatever the width."""
     kept = [c for c in columns if any(x.main or x.under for x in c.cells)]
-    if taken(kept) > width:
-        kept = [c.cut(max(c.narrowest, c.width - (taken(kept) - width))) if c.narrowest else c for c in kept]
-        columns = list(kept)
     dropped: list[Column] = []
     while taken(kept) > width:
         least = max(kept, key=lambda c: c.keep)
@@ -87,12 +90,22 @@ def fitting(columns: Sequence[Column], width: int) -> tuple[list[Column], list[C
         if taken(again) <= width:
             kept = again
             dropped = [c for c in dropped if c is not column]
-    return kept, dropped
+    return widened(kept, width), dropped
+
+
+def widened(columns: Sequence[Column], width: int) -> list[Column]:
+    """Return the columns, those that may be cut as wide as the room allows."""
+    out = list(columns)
+    for i, column in enumerate(out):
+        if column.narrowest is not None:
+            room = width - (taken(out) - column.least_width)
+            out[i] = column.cut(min(column.width, max(column.narrowest, room)))
+    return out
 
 
 def taken(columns: Sequence[Column]) -> int:
-    """Return how many columns of the terminal a table of these columns takes."""
-    return sum(c.width + GAP for c in columns) - GAP
+    """Return how many columns of the terminal a table of these columns takes at least."""
+    return sum(c.least_width + GAP for c in columns) - GAP
 
 
 def table(columns: Sequence[Column], width: int) -> list[RenderableType]:

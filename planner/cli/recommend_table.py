@@ -81,7 +81,11 @@ def is_training(document: Document) -> bool:
 
 def works_in_samples(document: Document) -> bool:
     """Return whether one inference is one sample rather than a request of tokens."""
-    return document["model"].get("one_inference") is not None
+    return document["model"]["kind"] not in TOKEN_KINDS
+
+
+TOKEN_KINDS = {"decoder", "encoder_decoder"}
+"""Kinds of models that are asked in input and output tokens."""
 
 
 def work_of(document: Document) -> str:

@@ -28,7 +28,7 @@ def answer(*rows: Document, rejections: list[Document] | None = None, **request:
         "id": "0123456789abcdef",
         "request": asked,
         "stage_presets": {},
-        "model": {"name": "Qwen2.5-7B", "alias": "7b", "parameters_total": 7_615_616_512, "parameters_active": 7_615_616_512, "one_inference": None},
+        "model": {"name": "Qwen2.5-7B", "alias": "7b", "kind": "decoder", "parameters_total": 7_615_616_512, "parameters_active": 7_615_616_512, "one_inference": None},
         "assumptions": [{"name": "pue", "value": 1.15}, {"name": "storage_cost", "value": "off"}, {"name": "tax", "value": "off"}],
         "planner_version": "0.1.0",
         "prices": {

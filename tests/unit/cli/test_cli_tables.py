@@ -125,7 +125,7 @@ def test_samples_have_their_own_unit_and_no_token_latencies() -> None:
         performance__e2e_ms={"p50": 8.0, "p99": 9.5},
     )
     document = answer(vision)
-    document["model"] |= {"name": "ResNet-50", "alias": None, "one_inference": "one 224x224 image"}
+    document["model"] |= {"name": "ResNet-50", "alias": None, "kind": "vision", "one_inference": "one 224x224 image"}
     said = shown(document)
     assert "one inference = one 224x224 image" in said
     assert "Samples/s" in said
@@ -271,3 +271,25 @@ def test_names_of_terms_as_prose() -> None:
         "KV bytes per token",
         "served requests per second",
     ]
+
+
+def test_hours_without_checkpoints_are_folded_per_row() -> None:
+    note = "expected {} h with checkpoints; without any the same run would be expected to take {}"
+    said = shown(
+        answer(
+            row("a.x", notes=[note.format("3.4", "3.2 h")]),
+            row("b.x", notes=[note.format("1.8", "more than a million hours")]),
+            row("c.x"),
+        )
+    )
+    assert (
+        "[a] expected hours with checkpoints, and without any: a.x 3.4 h and 3.2 h, b.x 1.8 h and more than a million hours"
+        in said
+    )
+
+
+def test_a_long_name_is_cut_only_as_far_as_it_must_be() -> None:
+    assert "RTX PRO 6000 Blackwell Server" in shown(answer(LONG), 150)
+    at_80 = shown(answer(LONG), 80)
+    assert "RTX PRO 6000" in at_80
+    assert "…" in at_80
