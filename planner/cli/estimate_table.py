@@ -27,7 +27,7 @@ def estimate_text(document: Document, *, width: int, colour: bool) -> str:
         ]
         return rendered(parts, width=width, colour=colour)
     layout = layout_cell(document)
-    title = Text(row_title(document), style=STRONG)
+    title = Text.assemble((row_title(document), STRONG))
     title.append(f"  {layout.main}, {layout.under}")
     parts += [title, Text(""), *memory(document, width), Text(""), *facts(document, width)]
     parts += [Text(""), *provenance(document, [document])]

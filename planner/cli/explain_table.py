@@ -49,7 +49,7 @@ def derivation_text(document: Document, row: Document, *, width: int, colour: bo
 
 def derivation(document: Document, row: Document, width: int) -> list[RenderableType]:
     """Return the derivation of one row: in words, its bill, and every term with its formula and source."""
-    title = Text(f"{row_title(row)}, step by step", style=STRONG)
+    title = Text.assemble((f"{row_title(row)}, step by step", STRONG))
     parts: list[RenderableType] = [title, *(indented(sentence) for sentence in in_words(document, row))]
     if at(row, "cost.lines"):
         parts += [Text(""), Text(bill_title(document), style=STRONG), *table(bill_columns(row["cost"]["lines"]), width)]

@@ -88,7 +88,7 @@ def rejections(items: Sequence[Document]) -> list[RenderableType]:
     for item in items:
         by_reason.setdefault(item["reason"], []).append(item)
     types = len({(item.get("provider"), item["instance_type"]) for item in items})
-    title = Text("Turned down  ", style=STRONG)
+    title = Text.assemble(("Turned down  ", STRONG))
     title.append(
         f"{count(types, 'instance type')}, wholly or for some ways to buy; each with its figures: --format json",
         style=QUIET,

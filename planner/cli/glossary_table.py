@@ -15,7 +15,7 @@ def entry_text(terms: Sequence[Term], *, width: int, colour: bool) -> str:
     """Return the full entry of each term."""
     parts: list[RenderableType] = []
     for t in terms:
-        title = Text(t.term, style=STRONG)
+        title = Text.assemble((t.term, STRONG))
         title.append(f"  ({', '.join(t.other_names)})" if t.other_names else "", style=QUIET)
         parts += [title, indented(t.definition)]
         parts += [indented(f"unit: {t.unit}", style=QUIET)] if t.unit else []
@@ -29,7 +29,7 @@ def index_text(terms: Sequence[Term], *, width: int, colour: bool) -> str:
     room = max(len(t.term) for t in terms) + 2
     parts: list[RenderableType] = []
     for t in terms:
-        line = Text(f"{t.term:<{room}}", style=STRONG)
+        line = Text.assemble((f"{t.term:<{room}}", STRONG))
         line.append(beginning(t.definition, width - room), style=QUIET)
         parts.append(line)
     return rendered(

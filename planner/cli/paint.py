@@ -116,7 +116,7 @@ def table(columns: Sequence[Column], width: int) -> list[RenderableType]:
     out = Table(box=RULED, show_edge=False, padding=(0, GAP - 1, 0, 0), pad_edge=False, header_style="", expand=False)
     two_line = any(c.under for column in kept for c in column.cells)
     for column in kept:
-        title = Text(column.title, style=STRONG)
+        title = Text.assemble((column.title, STRONG))
         if column.unit:
             title.append(f"\n{column.unit}", style=QUIET)
         out.add_column(
@@ -143,7 +143,7 @@ def table(columns: Sequence[Column], width: int) -> list[RenderableType]:
 
 def two_lines(cell: Cell) -> Text:
     """Return a cell's figure with its qualifier on the next line."""
-    text = Text(cell.main, style=cell.style)
+    text = Text.assemble((cell.main, cell.style))
     if cell.under:
         text.append("\n")
         text.append(cell.under, style=cell.under_style)
@@ -163,7 +163,7 @@ def cards(columns: Sequence[Column]) -> list[RenderableType]:
             if not cell.main:
                 continue
             name = f"{column.title} ({column.unit})" if column.unit else column.title
-            line = Text(f"{name}: ", style=QUIET)
+            line = Text.assemble((f"{name}: ", QUIET))
             line.append(cell.main, style=cell.style)
             if cell.under:
                 line.append(f", {cell.under}", style=QUIET)
@@ -178,7 +178,7 @@ def rendered(parts: Sequence[RenderableType], *, width: int, colour: bool) -> st
         width=width,
         force_terminal=colour,
         no_color=not colour,
-        color_system="auto" if colour else None,
+        color_system="standard" if colour else None,
         highlight=False,
         markup=False,
         emoji=False,

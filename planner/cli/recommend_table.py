@@ -60,7 +60,7 @@ def recommendations_text(document: Document, *, width: int, colour: bool) -> str
 def heading(document: Document) -> list[RenderableType]:
     """Return the title, which names the model that an alias became, and the assumptions that every figure rests on."""
     model = document["model"]
-    title = Text(model["name"], style=STRONG)
+    title = Text.assemble((model["name"], STRONG))
     title.append(f" {work_of(document)}")
     facts = [f"“{model['alias']}” is {model['name']}"] if model.get("alias") else []
     facts.append(f"{count_of(model['parameters_total'])} parameters")
@@ -315,7 +315,7 @@ def basis_cell(row: Document) -> Cell:
 def provenance(document: Document, rows: Sequence[Document]) -> list[RenderableType]:
     """Return where prices come from and how old they are, what the figures rest on, and what the bill leaves out."""
     prices = document["prices"]
-    text = Text("Prices  ", style=STRONG)
+    text = Text.assemble(("Prices  ", STRONG))
     text.append(f"snapshot {str(prices['snapshot_id'])[:12]}")
     for source in newest_by_kind(prices["sources"]):
         text.append(f"; {words(source['kind'])} of {day_of(source['as_of'])}, {age(source['age_hours'])}")
@@ -332,7 +332,7 @@ def provenance(document: Document, rows: Sequence[Document]) -> list[RenderableT
     bases = dict.fromkeys(at(row, "performance.basis") for row in rows)
     if bases:
         said = "; ".join(f"{basis} = {BASIS_WORDS[basis]}" for basis in bases if basis)
-        figures_line = Text("Figures  ", style=STRONG)
+        figures_line = Text.assemble(("Figures  ", STRONG))
         figures_line.append(f"{said}; ranges are p10{DASH}p90")
         lines.append(figures_line)
     if any(at(row, "layout.replicas_per_instance") not in (None, 1) for row in rows):

@@ -293,3 +293,10 @@ def test_a_long_name_is_cut_only_as_far_as_it_must_be() -> None:
     at_80 = shown(answer(LONG), 80)
     assert "RTX PRO 6000" in at_80
     assert "…" in at_80
+
+
+def test_a_label_does_not_colour_what_follows_it() -> None:
+    said = recommendations_text(answer(row(), LONG), width=140, colour=True)
+    assert "\x1b[1mPrices  \x1b[0msnapshot" in said
+    assert "\x1b[33m (STALE)\x1b[0m" in said
+    assert "\x1b[2mon-demand" in said
