@@ -31,7 +31,7 @@ from planner.perf.memory import (
     reserve_gib,
 )
 from planner.perf.model import Hardware, Infeasible, InferenceWork, Outcome, RejectionReason
-from planner.perf.precision import KV_BITS, Format, is_native, resolve
+from planner.perf.precision import BITS_PER_WEIGHT, KV_BITS, Format, is_native, resolve
 from planner.perf.samples import evaluate_samples
 from pricing.model import AcceleratorKind
 
@@ -101,7 +101,8 @@ def _key(h: Hardware) -> tuple[object, ...]:
     """Return what makes two hardwares serve alike (host CPU and network do not bear on one instance)."""
     host = (h.vcpus, h.host_memory_gib) if h.kind is AcceleratorKind.CPU else ()
     link = (h.interconnect_kind, h.interconnect_gb_s_bidirectional)
-    return (h.accelerator, h.kind, h.devices, h.fraction, h.memory_visible_gib, h.memory_bandwidth_gb_s, *link, *host)
+    speed = (h.memory_bandwidth_gb_s, *sorted(h.peak_tflops.items()))
+    return (h.accelerator, h.kind, h.devices, h.fraction, h.memory_visible_gib, *speed, *link, *host)
 
 
 def _evaluate_distinct(spec: ModelSpec, hardware: Sequence[Hardware], work: InferenceWork) -> list[Outcome]:
@@ -116,7 +117,9 @@ def _evaluate_distinct(spec: ModelSpec, hardware: Sequence[Hardware], work: Infe
             else:
                 key = (item.form.weights, item.kv_precision, item.tp, KV_BITS[item.kv_precision], item.form.native)
                 groups.setdefault(key, []).append(item)
-    for _, members in sorted(groups.items(), key=lambda pair: (pair[0][2], pair[0][0], pair[0][1], pair[0][4])):
+    for _, members in sorted(
+        groups.items(), key=lambda pair: (pair[0][2], -BITS_PER_WEIGHT.get(pair[0][0], 0.0), *pair[0][:2], pair[0][4])
+    ):
         _evaluate_group(spec, members, work, best)
     return [evaluation_of(spec, b.point, work) if b.point else _main_reason(b.infeasible) for b in best]
 
