@@ -7,12 +7,14 @@ proposed. References: Shoeybi et al. 2019 (Megatron-LM, arXiv:1909.08053); vLLM 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from planner.models.spec import AttentionKind, ModelSpec, Quantization
 from planner.perf.precision import Format
 
 PADDED_METHODS = ("mxfp4",)  # engines pad these slices to whole groups
+SMALLEST_SQUARE_BLOCK = 64 * 64  # scales that cover more numbers than any row group does are two-dimensional
 ASSUMED_GROUP = {"int4": 128}  # a quantisation made on request: groups of 128 along the input dimension
 
 
@@ -94,6 +96,11 @@ def quantization_of(spec: ModelSpec, form: Format) -> Quantization | None:
 
 
 def _group_size(quantization: Quantization | None) -> int | None:
+    """Return how many numbers along one dimension share a scale; a square block (128 x 128 in fp8 checkpoints) counts by its edge."""
     if quantization is None or quantization.group_size is None or quantization.group_size <= 1:
         return None
-    return None if any(m in quantization.method for m in PADDED_METHODS) else quantization.group_size
+    if any(m in quantization.method for m in PADDED_METHODS):
+        return None
+    edge = math.isqrt(quantization.group_size)
+    square = quantization.group_size >= SMALLEST_SQUARE_BLOCK and edge * edge == quantization.group_size
+    return edge if square else quantization.group_size

@@ -48,6 +48,12 @@ def test_experts_are_dealt_out_whole_where_a_slice_is_not_legal() -> None:
     assert not expert_parallel_needed(spec, 4, blocks)
 
 
+def test_an_fp8_checkpoint_in_square_blocks_starts_on_one_h200_machine() -> None:
+    # DeepSeek-V3: blocks of 128 x 128; 18,432 / 8 = 18 x 128 and 2,048 / 8 = 2 x 128. 671 GB / 8 = 78 GiB of 125.8.
+    found = good(model("deepseek-v3"), machine("H200 SXM 141GB", 8))
+    assert (found.layout.precision, found.layout.tensor_parallel) == ("fp8", 8)
+
+
 def test_memory_would_do_but_no_degree_is_legal() -> None:
     # 38.4 GiB of int4 weights on one A10G of 19.8 do not fit; eight have 158 GiB, but 29,568 / 2 is not a multiple of 128.
     refused = bad(model("qwen2.5-72b"), machine("A10G", 8, InterconnectKind.PCIE), precision="int4")
