@@ -224,6 +224,7 @@ def train(
     *,
     throughput_factor: float = 1.0,
     monthly_fraction: float | None = None,
+    longest_hours: float = LONGEST_RUN_HOURS,
 ) -> Run | None:
     """Return the run with its hours and bill; None when its expected time exceeds every bound.
 
@@ -240,7 +241,7 @@ def train(
         checkpoint_gb=load.checkpoint_gb / writers,
         interruptions_per_hour=rate,
     )
-    if not hours.total <= LONGEST_RUN_HOURS:
+    if not hours.total <= longest_hours:
         return None
     return Run(
         offer=offer,
@@ -265,7 +266,15 @@ def run_spread(row: Run, load: TrainingLoad, assumptions: Assumptions) -> tuple[
     )
     out = []
     for factor, fraction in cases:
-        run = train(row.offer, row.evaluation, load, assumptions, throughput_factor=factor, monthly_fraction=fraction)
+        run = train(
+            row.offer,
+            row.evaluation,
+            load,
+            assumptions,
+            throughput_factor=factor,
+            monthly_fraction=fraction,
+            longest_hours=LONGEST_RUN_HOURS * 1e4,
+        )
         out.append(
             Spread()
             if run is None
