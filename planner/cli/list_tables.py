@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from planner.cli.figures import ABSENT, TIMES, count, count_of, day_of, dollars, dollars_per_hour, figure, whole, words
+from planner.cli.output import printable
 from planner.cli.paint import BAD, CARE, GOOD, QUIET, STRONG, Cell, Column, indented, rendered, table
 
 Document = Mapping[str, Any]
@@ -190,7 +191,7 @@ def model_text(document: Document, *, width: int, colour: bool) -> str:
     """Return what is known of one model, for a terminal of `width` columns."""
     gib = 2**30
     parts: list[RenderableType] = [
-        Text(document["name"], style=STRONG),
+        Text(printable(document["name"]), style=STRONG),
         indented(f"{document['architecture']}", style=QUIET),
     ]
     total, active = document["parameters_total"], document["parameters_active"]
@@ -207,7 +208,7 @@ def model_text(document: Document, *, width: int, colour: bool) -> str:
         if size
     ]
     lines += [("longest context", f"{document['max_context']:,} tokens")] if document.get("max_context") else []
-    lines += [("source", str(document["source"]))]
+    lines += [("source", printable(str(document["source"])))]
     lines += [("assumed", str(a)) for a in document.get("assumptions") or ()]
     name_width = max(len(name) for name, _ in lines)
     parts += [

@@ -55,6 +55,7 @@ def run(words: list[str]) -> int:
     if words[0] in parser.GROUPS and any(w in {"-h", "--help"} for w in words[1:2]):
         write(parser.general_help(words[0]))
         return Exit.ANSWER
+    parser.check_text(words)
     verb, rest = parser.verb_in(words)
     flags, module = parser.parser_for(verb)
     if "-h" in rest or "--help" in rest:

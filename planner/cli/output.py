@@ -12,6 +12,7 @@ from planner.cli.errors import CommandError, Exit
 
 UNKNOWN_WIDTH = 120  # columns, when the output is not a terminal and COLUMNS is not set
 NARROWEST = 32
+LONGEST_LINE = 1000  # characters of an error line; a refused value can be a whole file
 
 PLAIN: Mapping[int, str] = str.maketrans(
     {
@@ -59,12 +60,18 @@ def complain(message: str) -> None:
     """Write one line to standard error; a message with line breaks is joined into one."""
     if sys.stderr is None:
         return
-    line = " ".join(part.strip() for part in message.splitlines() if part.strip())
+    line = printable(" ".join(part.strip() for part in message.splitlines() if part.strip()))
+    line = line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…"
     try:
         sys.stderr.write(encodable(line, sys.stderr.encoding) + "\n")
         sys.stderr.flush()
     except OSError:
         pass  # nobody is left to be told
+
+
+def printable(text: str) -> str:
+    """Return text without signs that would move the cursor or change its colour: a file's name may hold any."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 
 def encodable(text: str, encoding: str | None) -> str:

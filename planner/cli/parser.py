@@ -124,6 +124,13 @@ def hint(word: str, known: Sequence[str]) -> str:
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
+def check_text(words: Sequence[str]) -> None:
+    """Raise where a word is not text: the answer repeats it, and JSON has only text."""
+    for word in words:
+        if not word.isascii() and any("\ud800" <= c <= "\udfff" for c in word):
+            raise UsageError(f"{word!r} is not text in UTF-8")
+
+
 def verb_in(argv: Sequence[str]) -> tuple[str, list[str]]:
     """Return the verb that a command line begins with, and the words after it."""
     first, rest = argv[0], list(argv[1:])

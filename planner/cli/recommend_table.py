@@ -25,6 +25,7 @@ from planner.cli.figures import (
     words,
 )
 from planner.cli.footnotes import marks_of, note_marks, notes, rejections
+from planner.cli.output import printable
 from planner.cli.paint import BAD, CARE, GOOD, QUIET, STRONG, Cell, Column, indented, rendered, table
 
 Document = Mapping[str, Any]
@@ -60,7 +61,7 @@ def recommendations_text(document: Document, *, width: int, colour: bool) -> str
 def heading(document: Document) -> list[RenderableType]:
     """Return the title, which names the model that an alias became, and the assumptions that every figure rests on."""
     model = document["model"]
-    title = Text.assemble((model["name"], STRONG))
+    title = Text.assemble((printable(model["name"]), STRONG))
     title.append(f" {work_of(document)}")
     facts = [f"“{model['alias']}” is {model['name']}"] if model.get("alias") else []
     facts.append(f"{count_of(model['parameters_total'])} parameters")

@@ -383,3 +383,21 @@ def test_ctrl_c_is_130_without_a_traceback(home: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=30)
     assert (process.returncode, error) == (130, b"")
+
+
+def test_names_with_control_signs_or_bytes_that_are_no_text_do_no_harm(home: Path, tmp_path: Path) -> None:
+    done = planner("recommend", "--model", "7b\x1b[31m\x07\n", home=home)
+    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
+    assert b"\x1b" not in done.stderr
+    clean = {"PATH": os.environ["PATH"], "HOME": str(home)}
+    raw = subprocess.run(
+        [sys.executable.encode(), b"-m", b"planner", b"recommend", b"--model", b"\xff.json"],
+        capture_output=True,
+        check=False,
+        env=clean,
+        timeout=60,
+    )
+    assert (raw.returncode, raw.stderr.count(b"\n")) == (2, 1)
+    long = planner("recommend", "--model", "x" * 100_000, home=home)
+    assert long.returncode == 2
+    assert len(long.stderr) < 2000
