@@ -66,8 +66,8 @@ def read_resnet(config: Fields) -> ModelSpec:
                 kind,
                 inputs,
                 width,
-                scale,
-                step,
+                scale=scale,
+                step=step,
                 reduce_first=config.flag("downsample_in_bottleneck", default=False),
             )
             scale, inputs = scale / step, width
@@ -91,7 +91,7 @@ def read_resnet(config: Fields) -> ModelSpec:
     )
 
 
-def _block(net: _Network, kind: str, inputs: int, width: int, scale: float, step: int, *, reduce_first: bool) -> None:
+def _block(net: _Network, kind: str, inputs: int, width: int, *, scale: float, step: int, reduce_first: bool) -> None:
     """Add one residual block whose output is at scale / step."""
     after = scale / step
     if inputs != width or step != 1:

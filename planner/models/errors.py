@@ -22,7 +22,8 @@ class UnknownModel(ModelError):  # noqa: N818 - reads as the field's own word
             if suggestions
             else "; `planner models list` shows the known ones, or give the path of a config.json"
         )
-        super().__init__(f"unknown model {name!r}{hint}")
+        shown = name if len(name) <= 100 else name[:97] + "..."
+        super().__init__(f"unknown model {shown!r}{hint}")
         self.name, self.suggestions = name, suggestions
 
 

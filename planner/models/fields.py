@@ -12,7 +12,7 @@ from typing import Any
 
 from planner.models.errors import ConfigError
 
-MAX_CONFIG_BYTES = 4_000_000
+MAX_CONFIG_BYTES = 2_000_000
 MAX_LAYERS = 2_000
 MAX_WIDTH = 2_000_000  # hidden and intermediate sizes, vocabulary per row
 MAX_HEADS = 100_000
@@ -86,6 +86,7 @@ class Fields:
         data: Mapping[str, Any],
         source: str,
         path: str = "",
+        *,
         defaults: Mapping[str, Any] | None = None,
         defaults_of: str = "",
         assumed: list[str] | None = None,
@@ -210,7 +211,9 @@ class Fields:
                 if value is None
                 else f"is {_shown(value)}; it should be an object",
             )
-        return Fields(value, self.source, f"{self.path}{name}.", defaults, defaults_of, self.assumed)
+        return Fields(
+            value, self.source, f"{self.path}{name}.", defaults=defaults, defaults_of=defaults_of, assumed=self.assumed
+        )
 
     def divisible(self, name: str, value: int, by_name: str, by: int) -> int:
         """Return value // by, or an error that names both fields when it does not divide."""

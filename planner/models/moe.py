@@ -14,7 +14,6 @@ from planner.models.llama_like import LLAMA, PLAIN, QWEN2, QWEN3, Style, kv_head
 from planner.models.spec import AttentionKind
 from planner.models.windows import spans_by_type
 
-
 EXPERT_NAMES = ("num_experts", "num_local_experts", "n_routed_experts")
 """What families call the number of routed experts; newer configs use another family's word."""
 

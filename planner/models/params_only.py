@@ -41,13 +41,14 @@ def spec_from_params(params: float) -> ModelSpec:
         **shape,
     }
     spec = parse_config(json.dumps(config), source="--params", name=f"{params:.4g} parameters")
-    said = (
+    head = "tied" if shape["tie_word_embeddings"] else "separate"
+    chosen = (
         f"only the parameter count {params:.6g} is given: assumed a dense decoder like Llama with {shape['num_hidden_layers']} layers of width {shape['hidden_size']}, "
         f"{shape['num_attention_heads']} heads and {shape['num_key_value_heads']} KV heads of {shape['head_dim']}, feed-forward {shape['intermediate_size']}, "
-        f"vocabulary {shape['vocab_size']}, {'tied' if shape['tie_word_embeddings'] else 'separate'} output head ({spec.parameters_total} parameters)",
-        "16-bit checkpoint (bf16) and a context limit of 131,072 tokens are assumed; give a config.json for exact figures",
+        f"vocabulary {shape['vocab_size']}, {head} output head ({spec.parameters_total} parameters)"
     )
-    return replace(spec, assumptions=said)
+    rest = "16-bit checkpoint (bf16) and a context limit of 131,072 tokens are assumed; give a config.json for exact figures"
+    return replace(spec, assumptions=(chosen, rest))
 
 
 def _shape(params: float) -> dict[str, int | bool]:

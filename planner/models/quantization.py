@@ -15,6 +15,7 @@ from planner.models.fields import Fields
 from planner.models.spec import Quantization, TensorClass, TensorGroup
 
 FULL_BITS = 16.0  # what stays unconverted in a quantised checkpoint
+MAX_KEPT_MODULES = 50_000
 
 _MODULE_NAMES = {
     "attention.q": ("self_attn.q_proj", "self_attn.qkv_proj"),
@@ -216,7 +217,7 @@ def _kept_modules(q: Fields) -> tuple[str, ...]:
     kept: list[str] = []
     for name in ("modules_to_not_convert", "ignore", "exclude_modules", "ignored_layers", "llm_int8_skip_modules"):
         kept += q.strings(name) or ()
-    if len(kept) > 200_000:
+    if len(kept) > MAX_KEPT_MODULES:
         raise q.error("modules_to_not_convert", f"lists {len(kept)} modules; that cannot be right")
     return tuple(kept)
 
@@ -268,7 +269,7 @@ def _matches(pattern: str, path: str) -> bool:
 
 
 def _regular(expression: str, path: str) -> bool:
-    """Match the simple expressions that checkpoints use: `.*`, `\\.` and literal text; anything else is compared as literal text.
+    r"""Match the simple expressions that checkpoints use: `.*`, `\.` and literal text; anything else is compared as literal text.
 
     (Config files come from strangers; a general regular expression could take for ever.)
     """

@@ -13,6 +13,7 @@ from planner.models.errors import UnknownModel
 
 _TUNING_WORDS = frozenset({"instruct", "chat", "it", "hf", "pt", "thinking"})
 _VENDOR_PREFIX = "meta-"
+LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,8 @@ class Registry:
 
     def near(self, name: str) -> tuple[str, ...]:
         """Return up to three keys that look like the name, the nearest first."""
+        if len(name) > LONGEST_NAME:
+            return ()
         plain = spellings(name)[-1] if name.strip() else ""
         return tuple(difflib.get_close_matches(plain, self.keys, n=3, cutoff=0.6))
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from planner.models.errors import ConfigError, ModelError, UnknownModel
 from planner.models.fields import MAX_CONFIG_BYTES
-from planner.models.parse import parse_config
 from planner.models.params_only import spec_from_params
+from planner.models.parse import parse_config
 from planner.models.registry import Registry, RegistryEntry, parse_registry
 from planner.models.spec import ModelSpec
 
@@ -51,8 +51,17 @@ def shipped_model(entry: RegistryEntry, asked: str = "") -> ModelSpec:
     data = (files("planner.models") / "configs" / entry.file).read_bytes()
     spec = parse_config(data, source=entry.file, name=entry.name)
     known = {entry.name.lower(), entry.repository.lower(), *(a.lower() for a in entry.aliases)}
-    said = () if not asked or asked.lower() in known else (f"{asked}: taken as {entry.name}, whose architecture it shares (its context limit may differ)",)
-    return replace(spec, aliases=entry.aliases, source=f"{entry.source} ({entry.retrieved_on})", assumptions=(*spec.assumptions, *said))
+    said = (
+        ()
+        if not asked or asked.lower() in known
+        else (f"{asked}: taken as {entry.name}, whose architecture it shares (its context limit may differ)",)
+    )
+    return replace(
+        spec,
+        aliases=entry.aliases,
+        source=f"{entry.source} ({entry.retrieved_on})",
+        assumptions=(*spec.assumptions, *said),
+    )
 
 
 def _says_path(name: str) -> bool:
