@@ -1,6 +1,7 @@
 """Presets of a stage of work. They fill in only what the request leaves at its default, and the answer lists what they set.
 
-A field that is given with its default value counts as not given. No preset sets a latency limit, a deadline or a budget: those are
+A field counts as not given while it holds the very object that is its default; a number or list that is given is another object even
+where it is equal (for words and small whole numbers Python may share one, and then the preset applies: the answer says so). No preset sets a latency limit, a deadline or a budget: those are
 the user's to state.
 """
 
@@ -41,7 +42,7 @@ def with_stage(request: RecommendRequest) -> tuple[RecommendRequest, dict[str, A
             new = {
                 name: value
                 for name, value in PRESETS[request.stage].get(mode, {}).items()
-                if getattr(request, name) == fresh[name]
+                if getattr(request, name) is fresh[name]
             }
             request = dataclasses.replace(request, **new)
             applied |= new

@@ -292,9 +292,13 @@ def test_stage_fills_in_what_is_not_given(tmp_path):
     assert document["stage_presets"]["utilisation"] == 0.6
     assert document["request"]["utilisation"] == 0.6
     assert "spot" not in document["request"]["purchase"]
-    kept = answer(catalog_of(tmp_path), stage="production", utilisation=0.9)
-    assert kept["request"]["utilisation"] == 0.9
-    assert "utilisation" not in kept["stage_presets"]
+    asked = {"utilisation": float("1"), "purchase": tuple("on_demand spot".split())}  # equal to the defaults, but given
+    for given in ({"utilisation": 0.9}, asked):
+        kept = answer(catalog_of(tmp_path), stage="production", **given)
+        assert {name: kept["request"][name] for name in given} == {
+            n: list(v) if isinstance(v, tuple) else v for n, v in given.items()
+        }
+        assert not set(given) & set(kept["stage_presets"])
 
 
 @pytest.mark.parametrize("text", ["pue", "puee=1.2", "pue=x", "pue=0.5", "pue=nan"])

@@ -6,6 +6,7 @@ import json
 import time
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
@@ -255,3 +256,15 @@ def test_answers_fast(region, seconds):
         answer(region=region)
         spent.append(time.process_time() - started)
     assert min(spent) < seconds
+
+
+def test_the_example_document_has_the_fields_of_today():
+    def shape(value):
+        if isinstance(value, dict):
+            return {k: shape(v) for k, v in value.items()}
+        return [shape(value[0])] if isinstance(value, list) and value and isinstance(value[0], dict) else None
+
+    example = json.loads(
+        (Path(__file__).parents[2] / "data/documents/recommend_example.json").read_text(encoding="utf-8")
+    )
+    assert shape(example) == shape(json.loads(to_json_bytes(answer(top=3))))
