@@ -162,6 +162,16 @@ def whole_number(flag: str, text: str) -> int:
         return int(value)
 
 
+def limit_of(text: str | None) -> int | None:
+    """Return the value of `--limit`, None where it was not given."""
+    if text is None:
+        return None
+    limit = whole_number("--limit", text)
+    if limit < 1:
+        raise UsageError(f"--limit: {limit} must be at least 1")
+    return limit
+
+
 def day(flag: str, text: str) -> date:
     """Return a day written as YYYY-MM-DD."""
     try:

@@ -78,6 +78,8 @@ def parser_for(verb: str) -> tuple[Parser, VerbModule]:
         allow_abbrev=False,
     )
     module.add_flags(parser)
+    words = "".join(f" {action.metavar}" for action in parser._actions if not action.option_strings)
+    parser.usage = f"planner {verb}{words} [flags]"
     if not VERBS[verb].answers:
         return parser, module
     rendering = parser.add_argument_group("rendering")

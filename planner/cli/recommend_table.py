@@ -70,7 +70,7 @@ def heading(document: Document) -> list[RenderableType]:
     lines: list[RenderableType] = [title]
     lines.append(Text("; ".join([*facts, *work_assumptions(document)]), style=QUIET))
     lines.append(Text(market_line(document["request"]), style=QUIET))
-    changed = [f"{k} = {v}" for k, v in (document.get("stage_presets") or {}).items()]
+    changed = [f"{k} = {', '.join(map(str, listed(v)))}" for k, v in (document.get("stage_presets") or {}).items()]
     lines += [Text(f"stage {document['request']['stage']} set {', '.join(changed)}", style=QUIET)] if changed else []
     return lines
 
@@ -94,22 +94,25 @@ def work_of(document: Document) -> str:
     request = document["request"]
     if not is_training(document):
         return "inference"
-    method = {"full": "full training", "lora": "LoRA training", "qlora": "QLoRA training"}.get(
-        request.get("method", "full"), "training"
-    )
+    method = METHOD_WORDS[request["method"]]
+    if request["dataset_tokens"] is None and request["dataset_size"] is None:
+        return method
     amount = (
         f"{count_of(request['dataset_tokens'])} tokens"
-        if request.get("dataset_tokens")
-        else f"{count_of(request.get('dataset_size'))} samples"
+        if request["dataset_tokens"]
+        else f"{count_of(request['dataset_size'])} samples"
     )
-    return f"{method}, {amount} {TIMES} {whole(request.get('epochs', 1))} {'epoch' if request.get('epochs') == 1 else 'epochs'}"
+    return f"{method}, {amount} {TIMES} {whole(request['epochs'])} {'epoch' if request['epochs'] == 1 else 'epochs'}"
+
+
+METHOD_WORDS = {"full": "full training", "lora": "LoRA training", "qlora": "QLoRA training"}
 
 
 def work_assumptions(document: Document) -> list[str]:
     """Return the assumptions on one unit of work, as clauses."""
     request = document["request"]
     if is_training(document):
-        return [f"sequences of {whole(request.get('sequence_length'))} tokens"] if request.get("dataset_tokens") else []
+        return [] if works_in_samples(document) else [f"sequences of {whole(request['sequence_length'])} tokens"]
     unit = f"one inference = {document['model']['one_inference']}"
     if not works_in_samples(document):
         unit = (
@@ -140,7 +143,7 @@ SORTED_BY = {
 
 def listed(value: Any) -> list[str]:
     """Return one name or several as a list."""
-    return [] if value is None else [value] if isinstance(value, str) else list(value)
+    return [] if value is None else list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def columns_of(document: Document, rows: Sequence[Document], marks: Sequence[tuple[str, str]]) -> list[Column]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from planner.cli.errors import Exit
-from planner.cli.options import day, listed, whole_number
+from planner.cli.options import day, limit_of, listed
 from planner.ports import Document
 
 TABLE_ROWS = 60
@@ -34,7 +34,7 @@ def run(args: Namespace) -> int:
     from planner.cli.render import show
     from planner.services.list_instances import list_instances
 
-    limit = None if args.limit is None else whole_number("--limit", args.limit)
+    limit = limit_of(args.limit)
     catalog = open_catalog(day("--prices-as-of", args.prices_as_of) if args.prices_as_of else None)
     document = list_instances(
         catalog,
@@ -42,7 +42,7 @@ def run(args: Namespace) -> int:
         accelerator=listed(args.accelerator),
         provider=listed(args.provider),
         region=listed(args.region),
-        limit=limit,
+        limit=None if args.format == "table" else limit,  # a table says how many there are in all
     )
 
     def rows() -> tuple[tuple[str, ...], list[list[str]]]:

@@ -300,3 +300,13 @@ def test_a_label_does_not_colour_what_follows_it() -> None:
     assert "\x1b[1mPrices  \x1b[0msnapshot" in said
     assert "\x1b[33m (STALE)\x1b[0m" in said
     assert "\x1b[2mon-demand" in said
+
+
+def test_what_a_stage_set_is_said() -> None:
+    document = answer(row(), stage="production")
+    document["stage_presets"] = {"utilisation": 0.6, "purchase": ["on_demand", "reserved_1yr"]}
+    assert "stage production set utilisation = 0.6, purchase = on_demand, reserved_1yr" in shown(document)
+
+
+def test_training_without_a_data_set_names_the_method_alone() -> None:
+    assert shown(answer(run(), mode="training", method="lora")).startswith("Qwen2.5-7B LoRA training\n")
