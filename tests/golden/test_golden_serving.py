@@ -292,7 +292,7 @@ def test_stage_fills_in_what_is_not_given(tmp_path):
     assert document["stage_presets"]["utilisation"] == 0.6
     assert document["request"]["utilisation"] == 0.6
     assert "spot" not in document["request"]["purchase"]
-    asked = {"utilisation": float("1"), "purchase": tuple("on_demand spot".split())}  # equal to the defaults, but given
+    asked = {"utilisation": float("1"), "purchase": (*["on_demand"], "spot")}  # equal to the defaults, but given
     for given in ({"utilisation": 0.9}, asked):
         kept = answer(catalog_of(tmp_path), stage="production", **given)
         assert {name: kept["request"][name] for name in given} == {
