@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from rich.console import RenderableType
@@ -52,7 +53,7 @@ def derivation(document: Document, row: Document, width: int) -> list[Renderable
     title = Text.assemble((f"{row_title(row)}, step by step", STRONG))
     parts: list[RenderableType] = [title, *(indented(sentence) for sentence in in_words(document, row))]
     if at(row, "cost.lines"):
-        parts += [Text(""), Text(bill_title(document), style=STRONG), *table(bill_columns(row["cost"]["lines"]), width)]
+        parts += [Text(""), Text(bill_title(document), style=STRONG), *bill(row["cost"]["lines"], width)]
     for name, terms in sections(row.get("explanation") or ()):
         parts += [Text(""), Text(name, style=STRONG)]
         for term in terms:
@@ -127,20 +128,36 @@ def bill_title(document: Document) -> str:
     return "The bill of the whole run" if is_training(document) else "The bill of one hour"
 
 
-def bill_columns(lines: Sequence[Document]) -> list[Column]:
-    """Return the cost lines: quantity x unit price = USD, and where each price comes from."""
-    return [
-        Column("Line", cells=[Cell(words(line["name"])) for line in lines]),
+def bill(lines: Sequence[Document], width: int) -> list[RenderableType]:
+    """Return the cost lines, quantity x unit price = USD, their total, and where the prices come from."""
+    total = sum(Decimal(line["usd"]) for line in lines)
+    sources = dict.fromkeys(str(line["source"]) for line in lines)
+    one_source = len(sources) == 1
+    columns = [
+        Column("Line", cells=[*(Cell(words(line["name"])) for line in lines), Cell("total", style=STRONG)]),
         Column(
             "Quantity",
             right=True,
             keep=1,
-            cells=[Cell(f"{quantity(line['quantity'])} {line['unit']}") for line in lines],
+            cells=[*(Cell(f"{quantity(line['quantity'])} {line['unit']}") for line in lines), Cell("")],
         ),
-        Column("Unit price", right=True, keep=2, cells=[Cell(plain_money(line["unit_price"])) for line in lines]),
-        Column("USD", right=True, cells=[Cell(plain_money(line["usd"]), style=STRONG) for line in lines]),
-        Column("Source", wraps=True, cells=[Cell(str(line["source"]), style=QUIET) for line in lines]),
+        Column(
+            "Unit price",
+            right=True,
+            keep=2,
+            cells=[*(Cell(plain_money(line["unit_price"])) for line in lines), Cell("")],
+        ),
+        Column(
+            "USD",
+            right=True,
+            cells=[*(Cell(plain_money(line["usd"])) for line in lines), Cell(plain_money(f"{total:f}"), style=STRONG)],
+        ),
+        Column(
+            "Source", wraps=True, cells=[Cell("" if one_source else str(line["source"])) for line in lines] + [Cell("")]
+        ),
     ]
+    said = [indented(f"every line at the price of: {next(iter(sources))}", style=QUIET)] if one_source else []
+    return [*table(columns, width), *said]
 
 
 def quantity(value: Any) -> str:

@@ -310,3 +310,18 @@ def test_what_a_stage_set_is_said() -> None:
 
 def test_training_without_a_data_set_names_the_method_alone() -> None:
     assert shown(answer(run(), mode="training", method="lora")).startswith("Qwen2.5-7B LoRA training\n")
+
+
+def test_the_bill_adds_up_and_says_its_source() -> None:
+    lines = [
+        {"name": name, "quantity": q, "unit": "instance-hour", "unit_price": "6.00", "usd": usd, "source": "price list"}
+        for name, q, usd in (("compute", 11, "66.000000"), ("start_up", 1, "6.000000"))
+    ]
+    document = answer(run(explanation=[], cost__lines=lines), mode="training", dataset_size=1000)
+    said = derivation_text(document, document["recommendations"][0], width=110, colour=False)
+    assert [line.split()[-1] for line in said.splitlines() if line.startswith(("compute", "start up", "total"))] == [
+        "66.00",
+        "6.00",
+        "72.00",
+    ]
+    assert "every line at the price of: price list" in said
