@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Mapping
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from planner.api.problems import MEDIA_TYPE, Problem
@@ -63,6 +64,8 @@ class Guard:
             if started:
                 raise
             await _send_problem(problem, scope, send_with_headers)
+        except ClientDisconnect:
+            log.info("%s %s: the client hung up before its request was whole", scope["method"], scope["path"])
         except Exception:
             incident = uuid.uuid4().hex
             log.exception("incident %s: %s %s", incident, scope["method"], scope["path"])

@@ -188,6 +188,8 @@ class SqlStore:
             lines = str(e.orig).strip().splitlines() or [type(e.orig).__name__]
             self._blame_schema(e)
             raise StoreUnavailable(where=self.where, why=lines[0]) from e
+        except OSError as e:  # the folder of a SQLite file cannot be made
+            raise StoreUnavailable(where=self.where, why=e.strerror or type(e).__name__) from e
 
     def _blame_schema(self, error: DBAPIError) -> None:
         """Raise `SchemaNotCurrent` when a missing table or column explains the error."""

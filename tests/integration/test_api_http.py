@@ -125,6 +125,14 @@ def test_a_fresh_server_is_ready_with_a_database_under_the_data_directory_alone(
     }
 
 
+def test_the_log_says_where_answers_are_kept_and_what_was_asked(server: httpx.Client) -> None:
+    server.get("/v1/models/7b")
+    log = (Path(server.headers["x-folder"]) / "log").read_text()
+    assert "answers are stored in sqlite:///" in log
+    assert '"GET /v1/models/7b HTTP/1.1" 200' in log
+    assert "Traceback" not in log
+
+
 def test_an_answer_outlives_the_server(start: Start, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'kept.sqlite'}"
     given = start(PLANNER_DATABASE_URL=url).post("/v1/recommendations", json={"model": "7b", "top": 2})

@@ -181,6 +181,24 @@ def test_a_body_that_does_not_say_its_size_is_cut_off(client: Client) -> None:
     problem(answer, 413, "body-too-large")
 
 
+def test_a_client_that_hangs_up_is_no_incident(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    import asyncio
+
+    sent: list[Any] = []
+
+    async def hung_up() -> dict[str, str]:
+        return {"type": "http.disconnect"}
+
+    async def keep(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"100")]
+    scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "path": POST, "raw_path": POST.encode(), "query_string": b"", "headers": headers, "scheme": "http", "server": ("t", 80), "client": ("c", 1), "root_path": ""}  # fmt: skip
+    asyncio.run(client.app(scope, hung_up, keep))
+    assert sent == []
+    assert "incident" not in caplog.text
+
+
 def test_a_bug_is_a_500_that_tells_nothing_and_is_logged(
     start: Callable[..., Client], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -89,6 +89,15 @@ def test_a_file_that_is_no_database_is_unavailable_not_a_traceback(tmp_path: Pat
         store.upgrade()
 
 
+def test_a_folder_that_cannot_be_made_is_unavailable_not_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with (
+        SqlStore(f"sqlite:///{tmp_path / 'file' / 'planner.sqlite'}") as store,
+        pytest.raises(StoreUnavailable, match=r"(?i)exists|directory"),
+    ):
+        store.upgrade()
+
+
 def test_making_a_store_touches_nothing(tmp_path: Path) -> None:
     with SqlStore(f"sqlite:///{tmp_path / 'new' / 'planner.sqlite'}"):
         pass
