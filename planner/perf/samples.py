@@ -1,26 +1,18 @@
 """Throughput and latency of models that are priced per sample: vision, encoders, speech, diffusion.
 
-One batch of b samples on one device takes, compiled (TensorRT, Neuron, XLA),
-
-    t(b) = n_b t_l + max(F b / (peak e), (W + 2 A b) / (BW e_m))
-
-and launched operator by operator (PyTorch) max(n_b t_l, …) of the same, because the host runs ahead of the device. F = FLOPs of a
-sample, W = weight bytes read once per batch and step, A = activation bytes that a layer writes and the next reads, n_b = blocks x
-steps, t_l = launch time of a block, e and e_m = fractions of the peaks (`tables/efficiencies_samples.csv`). One replica per
-device. Under full load a request waits for the batch in work, uniformly between 0 and t, and is served with the next: latency
-t (1 + p) at percentile p. Reference for the roofline: Williams, Waterman, Patterson 2009.
+`samples_time` has the roofline of one batch. One replica per device. Under full load a request waits for the batch in work,
+uniformly between 0 and the batch time t, and is served with the next: latency t (1 + p) at percentile p.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from planner.models.spec import ModelKind, ModelSpec, SampleWork
-from planner.perf.fractions import SAMPLES, Efficiency, efficiency_of, parameter
+from planner.perf.fractions import SAMPLES, efficiency_of
 from planner.perf.llm_report import IDLE_POWER_SHARE, PREFILL_POWER_SHARE
 from planner.perf.memory import ENGINE_SHARE, GIB
 from planner.perf.model import (
@@ -39,34 +31,26 @@ from planner.perf.model import (
     RejectionReason,
     Term,
 )
-from planner.perf.precision import Format, bits_of
 from planner.perf.samples_support import sample_engine, sample_format
-from pricing.model import AcceleratorKind
+from planner.perf.samples_time import (
+    BATCHES,
+    EAGER,
+    PreparedSample,
+    activation_width,
+    batch_seconds,
+    cache_elements,
+    phases_of,
+    weight_bytes,
+)
 
 Array = npt.NDArray[np.float64]
 
-BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 LIVE_ACTIVATION_SHARE = 0.15
 """Share of all activations of a sample that live at once: a layer's input and output, and what skips around it."""
 RESERVE_GIB = 0.75
 """Driver context, library kernels and workspaces of one process."""
-EAGER = "pytorch"
 ENOUGH = 0.98
 """A smaller batch within 2 % of the best rate is preferred: same throughput, less latency."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedSample:
-    """One hardware that can run the model, before the batch is chosen."""
-
-    index: int
-    hardware: Hardware
-    engine: str
-    format: Format
-    peak_flops: float
-    efficiency: Efficiency
-    weight_bytes: float
-    activation_bytes: float  # of one sample, in the wide format of the chip
 
 
 def evaluate_samples(spec: ModelSpec, hardware: Sequence[Hardware], work: InferenceWork) -> list[Outcome]:
@@ -86,7 +70,7 @@ def evaluate_samples(spec: ModelSpec, hardware: Sequence[Hardware], work: Infere
             ready.append(found)
     if ready:
         time_s = batch_seconds(spec, spec.sample, ready)
-        required = required_bytes(spec.sample, ready)
+        required = required_bytes(spec, spec.sample, ready)
         visible = np.array([r.hardware.memory_visible_gib * GIB * ENGINE_SHARE for r in ready])[:, None]
         fits = required <= visible
         in_time = np.ones_like(fits)
@@ -126,7 +110,6 @@ def prepare(
     form = sample_format(spec, hardware, work)
     if isinstance(form, Infeasible):
         return form
-    weights = sum(g.parameters * bits_of(g.stored_bits, quantisable=g.quantisable, form=form) / 8 for g in spec.tensors)
     return PreparedSample(
         index=index,
         hardware=hardware,
@@ -134,14 +117,9 @@ def prepare(
         format=form,
         peak_flops=hardware.peak_tflops[form.compute] * 1e12,
         efficiency=efficiency_of(SAMPLES, workload_of(spec, engine), hardware, form.compute),
-        weight_bytes=weights,
-        activation_bytes=sample.activation_elements * activation_width(form),
+        weight_bytes=weight_bytes(spec, form),
+        width=activation_width(form),
     )
-
-
-def activation_width(form: Format) -> float:
-    """Return bytes per activation: those of the arithmetic."""
-    return {"fp32": 4.0, "tf32": 4.0, "int8": 1.0, "fp8": 1.0}.get(form.compute, 2.0)
 
 
 def workload_of(spec: ModelSpec, engine: str) -> str:
@@ -154,52 +132,35 @@ def workload_of(spec: ModelSpec, engine: str) -> str:
     return ("transformer" if spec.attention else "convolution") + suffix
 
 
-def batch_seconds(spec: ModelSpec, sample: SampleWork, items: Sequence[PreparedSample]) -> Array:
-    """Return seconds per batch, one row per hardware, one column per batch size.
-
-    Neuron compilers keep activations in on-chip memory (24 MiB a core), so only weights cross the memory bus there.
-    """
-
-    def column(values: list[float]) -> Array:
-        return np.array(values, dtype=np.float64)[:, None]
-
-    batch = np.array(BATCHES, dtype=np.float64)[None, :]
-    share = parameter(SAMPLES, "bandwidth_share")
-    bandwidth = column([(i.hardware.memory_bandwidth_gb_s or np.inf) * 1e9 * share for i in items])
-    compute = sample.flops * batch / column([i.peak_flops * i.efficiency.value for i in items])
-    weights = sample.steps * column([i.weight_bytes for i in items])
-    on_chip = [i.hardware.kind is AcceleratorKind.NEURON for i in items]
-    activations = (
-        2 * batch * column([0.0 if kept else i.activation_bytes for kept, i in zip(on_chip, items, strict=True)])
-    )
-    device_s = np.maximum(compute, (weights + activations) / bandwidth)
-    eager = column([float(i.engine == EAGER) for i in items]) > 0
-    blocks = max(1, spec.layers) * sample.steps
-    launch_s = blocks * np.where(eager, parameter(SAMPLES, "eager_launch_s"), parameter(SAMPLES, "compiled_launch_s"))
-    return np.where(eager, np.maximum(launch_s, device_s), launch_s + device_s)
+def held_elements(spec: ModelSpec, sample: SampleWork) -> tuple[float, float]:
+    """Return activations that live at once and cached keys and values of one sample, in elements."""
+    phases = phases_of(spec, sample)
+    cached = cache_elements(spec, sample.size or 0) if spec.kind is ModelKind.SPEECH else 0.0
+    return LIVE_ACTIVATION_SHARE * max(p.activation_elements for p in phases), cached
 
 
-def required_bytes(sample: SampleWork, items: Sequence[PreparedSample]) -> Array:
+def required_bytes(spec: ModelSpec, sample: SampleWork, items: Sequence[PreparedSample]) -> Array:
     """Return bytes per device, one row per hardware, one column per batch size."""
-    live = np.array([i.activation_bytes for i in items])[:, None] / sample.steps * LIVE_ACTIVATION_SHARE
+    per_sample = np.array([i.width for i in items])[:, None] * sum(held_elements(spec, sample))
     weights = np.array([i.weight_bytes for i in items])[:, None]
-    return weights + live * np.array(BATCHES, dtype=np.float64)[None, :] + RESERVE_GIB * GIB
+    return weights + per_sample * np.array(BATCHES, dtype=np.float64)[None, :] + RESERVE_GIB * GIB
 
 
-def memory_fit(sample: SampleWork, item: PreparedSample, batch: int) -> MemoryFit:
+def memory_fit(spec: ModelSpec, sample: SampleWork, item: PreparedSample, batch: int) -> MemoryFit:
     """Return the memory of one device as lines."""
-    return MemoryFit(
-        lines=(
-            MemoryLine(name="weights", gib=item.weight_bytes / GIB, note=item.format.weights),
-            MemoryLine(
-                name="activations",
-                gib=item.activation_bytes / sample.steps * LIVE_ACTIVATION_SHARE * batch / GIB,
-                note=f"batch {batch}, {LIVE_ACTIVATION_SHARE:.0%} of them live at once",
-            ),
-            MemoryLine(name="runtime_reserve", gib=RESERVE_GIB),
+    live, cached = held_elements(spec, sample)
+    lines = [
+        MemoryLine(name="weights", gib=item.weight_bytes / GIB, note=item.format.weights),
+        MemoryLine(
+            name="activations",
+            gib=item.width * live * batch / GIB,
+            note=f"batch {batch}, {LIVE_ACTIVATION_SHARE:.0%} of them live at once",
         ),
-        available_gib_per_accelerator=item.hardware.memory_visible_gib * ENGINE_SHARE,
-    )
+        MemoryLine(name="runtime_reserve", gib=RESERVE_GIB),
+    ]
+    if cached:
+        lines.insert(1, MemoryLine(name="kv_cache", gib=item.width * cached * batch / GIB, note=f"batch {batch}"))
+    return MemoryFit(lines=tuple(lines), available_gib_per_accelerator=item.hardware.memory_visible_gib * ENGINE_SHARE)
 
 
 def evaluation(spec: ModelSpec, sample: SampleWork, item: PreparedSample, *, batch: int, time_s: float) -> Evaluation:
@@ -218,7 +179,7 @@ def evaluation(spec: ModelSpec, sample: SampleWork, item: PreparedSample, *, bat
             batch=batch,
         ),
         instances=1,
-        memory=memory_fit(sample, item, batch),
+        memory=memory_fit(spec, sample, item, batch),
         performance=Performance(
             basis=Basis.MODELLED,
             rates=Rates(requests_per_s=rate, samples_per_s=rate),
@@ -253,7 +214,7 @@ def evaluation(spec: ModelSpec, sample: SampleWork, item: PreparedSample, *, bat
                 ),
                 Term(
                     name="activation_bytes",
-                    value=2 * item.activation_bytes,
+                    value=2 * item.width * sample.activation_elements,
                     unit="bytes per sample",
                     formula="written and read once",
                 ),
@@ -271,7 +232,7 @@ def evaluation(spec: ModelSpec, sample: SampleWork, item: PreparedSample, *, bat
 
 def out_of_memory(spec: ModelSpec, sample: SampleWork, item: PreparedSample) -> Infeasible:
     """Return the refusal of a device that does not hold one sample."""
-    fit = memory_fit(sample, item, 1)
+    fit = memory_fit(spec, sample, item, 1)
     need, have = fit.required_gib_per_accelerator, fit.available_gib_per_accelerator
     return Infeasible(
         reason=RejectionReason.OUT_OF_MEMORY,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from training_cases import BERT_BASE, BERT_LARGE, CHIPS, RESNET_50, encoder, machine, neuron
+from training_cases import BERT_BASE, BERT_LARGE, CHIPS, RESNET_50, encoder, machine, neuron, whisper
 
 from planner.perf.fractions import SAMPLES, parameter, table
 from planner.perf.inference import evaluate_inference
@@ -45,6 +45,9 @@ PUBLISHED = [
     ("BERT-large inf2.xlarge", BERT_LARGE, neuron("Inferentia2", 1), None, 914.0),
     ("BERT-large trn1.2xlarge", BERT_LARGE, neuron("Trainium1", 1), None, 1040.0),
     ("ResNet-50 inf2.xlarge", RESNET_50, neuron("Inferentia2", 1), None, 4393.0),
+    # MLPerf Inference v5.1, Whisper, Offline: 67.1 clips/s on H200, 18.3 on L40S.
+    ("Whisper H200", whisper(), machine("H200 SXM 141GB"), None, 67.1),
+    ("Whisper L40S", whisper(), machine("L40S"), None, 18.3),
     ("BERT-base V100 128", BERT_BASE, machine("V100 SXM2 32GB"), "fp16", 32 / 12.41e-3),
 ]
 
@@ -67,6 +70,23 @@ def test_published_latency_of_one() -> None:
         )
         assert isinstance(alone[0], Evaluation)
         assert found.performance.e2e_ms.p99 <= limit.e2e_ms
+
+
+def test_speech_decodes_token_by_token() -> None:
+    # Each of 112 steps reads at least the decoder's weights: (16 x 1280^2 x 32 + 51,866 x 1280) x 2 bytes over 300 GB/s is 6.0 ms
+    # on L4, so no clip ends before 0.67 s, whatever the arithmetic.
+    decoder_bytes = 2 * (32 * 16 * 1280**2 + 51866 * 1280)
+    least_s = 112 * decoder_bytes / 300e9
+    assert least_s == pytest.approx(0.676, rel=0.01)
+    tight = evaluate_samples(whisper(), [machine("L4")], InferenceWork(limits=LatencyLimits(e2e_ms=1e3 * least_s)))[0]
+    assert isinstance(tight, Infeasible)
+    assert tight.reason is RejectionReason.SLO_INFEASIBLE
+    free = one(whisper(), machine("L4"))
+    assert free.performance.e2e_ms.p50 > 1.5e3 * least_s
+    # Cached keys and values of a clip: 32 layers x 2 x 1,280 x (1,500 + 112) numbers of 2 bytes.
+    cache = next(line.gib for line in free.memory.lines if line.name == "kv_cache")
+    assert cache == pytest.approx(free.layout.batch * 32 * 2 * 1280 * 1612 * 2 / 2**30)
+    assert one(whisper(20), machine("L4")).performance.rates.samples_per_s > 2 * free.performance.rates.samples_per_s
 
 
 # AWS Neuron SDK benchmark pages: USD for a million inferences = 1e6 / throughput x hourly price / 3,600, with the price that the

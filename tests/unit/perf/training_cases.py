@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from planner.models.spec import (
     AttentionKind,
     AttentionLayers,
@@ -11,6 +13,7 @@ from planner.models.spec import (
     SampleWork,
     TensorClass,
     TensorGroup,
+    WorkCurve,
 )
 from planner.perf.model import Hardware
 from pricing.model import AcceleratorKind, InterconnectKind
@@ -196,6 +199,7 @@ CHIPS: dict[str, tuple[float, float, dict[str, float], float, float]] = {
     "A10G": (22.0, 600, {"bf16": 70, "fp16": 70, "tf32": 35, "fp32": 35, "int8": 140}, 8.6, 300),
     "T4": (14.6, 320, {"fp16": 65, "fp32": 8.1, "int8": 130}, 7.5, 70),
     "L4": (22.0, 300, {"bf16": 121, "fp16": 121, "tf32": 60, "fp32": 30.3, "fp8": 242, "int8": 242}, 8.9, 72),
+    "L40S": (44.5, 864, {"bf16": 362, "fp16": 362, "fp32": 91.6, "fp8": 733, "int8": 733}, 8.9, 350),
     "V100 SXM2 32GB": (31.7, 900, {"fp16": 125, "fp32": 15.7}, 7.0, 300),
     "K80 (one of two GPUs)": (11.8, 240, {"fp32": 4.37}, 3.7, 150),
 }
@@ -285,3 +289,49 @@ def resnet50(pixels: int = 224) -> ModelSpec:
 
 
 RESNET_50 = resnet50()
+
+
+def whisper(tokens: int = 112) -> ModelSpec:
+    """Whisper large-v3 by hand: 32 + 32 blocks of 1,280; 1,500 encoder positions; a 30 s clip with `tokens` output tokens."""
+    h, layers, positions = 1280, 32, 1500
+    encoder_matrices, decoder_matrices = layers * 12 * h * h, layers * 16 * h * h
+    once = 2.0 * encoder_matrices * positions + 4.0 * layers * h * positions**2 + 2.0 * layers * 2 * h * h * positions
+    step = 2.0 * (layers * 14 * h * h + 51866 * h) + 4.0 * layers * h * positions
+    curve = WorkCurve(
+        what="30 s clip, {size} output tokens",
+        image=False,
+        flops=(once, step, 2.0 * layers * h),
+        activations=(12.0 * h * layers * positions, 12.0 * h * layers, 0.0),
+    )
+    heads = {"heads": 20, "kv_heads": 20, "head_dim": 64, "value_head_dim": 64}
+    return ModelSpec(
+        name="Whisper large-v3",
+        kind=ModelKind.SPEECH,
+        architecture="WhisperForConditionalGeneration",
+        model_type="whisper",
+        native_dtype="fp16",
+        hidden_size=h,
+        layers=layers,
+        vocab_size=51866,
+        max_context=448,
+        tensors=(
+            replace(group("encoder", TensorClass.MLP, encoder_matrices), tower="encoder"),
+            group("decoder", TensorClass.MLP, decoder_matrices),
+            group("embedding", TensorClass.EMBEDDING, 51866 * h, matmul=False, quantisable=False),
+        ),
+        attention=(
+            AttentionLayers(count=layers, kind=AttentionKind.FULL, **heads),
+            AttentionLayers(count=layers, kind=AttentionKind.CROSS, **heads),
+            AttentionLayers(count=layers, kind=AttentionKind.BIDIRECTIONAL, tower="encoder", **heads),
+        ),
+        encoder_positions=positions,
+        parameters_total=encoder_matrices + decoder_matrices + 51866 * h,
+        parameters_active=encoder_matrices + decoder_matrices + 51866 * h,
+        sample=SampleWork(
+            description=f"one 30 s clip, {tokens} output tokens",
+            flops=once + step * tokens + 2.0 * layers * h * tokens**2,
+            activation_elements=12.0 * h * layers * (positions + tokens),
+            size=tokens,
+            curve=curve,
+        ),
+    )
