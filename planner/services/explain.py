@@ -14,8 +14,9 @@ from planner.recommend.sizing import price_source
 from planner.services.documents import money, unit_price
 from planner.tco.assumptions import Assumptions
 from planner.tco.commitments import term_hours
+from planner.tco.inference import kwh_per_million_inferences
 from planner.tco.spot import best_interval_hours, expected_hours
-from planner.tco.training import MINUTES_PER_HOUR, checkpoint_interval_hours
+from planner.tco.training import MINUTES_PER_HOUR, checkpoint_interval_hours, kwh_total
 from pricing.model import PurchaseOption
 from pricing.money import CENT, HOURS_PER_MONTH
 
@@ -69,8 +70,9 @@ def explanation_of(
 ) -> list[Term]:
     """Return the terms from the model to the money, in the order in which they are computed."""
     terms = unpriced_explanation(row.evaluation, spec=spec, accelerator=row.offer.instance.accelerator)
-    terms.append(price_term(row))
+    terms.extend((interval_term(row), price_term(row)))
     terms.extend(run_terms(row, assumptions) if isinstance(row, Run) else serving_terms(row, request, spec))
+    terms.extend(energy_terms(row, assumptions))
     return terms
 
 
@@ -144,6 +146,40 @@ def memory_terms(evaluation: Evaluation, accelerator: str | None) -> Iterator[Te
         formula="memory that a process sees x 0.9",
         source=f"accelerator table: {accelerator}",
     )
+
+
+def interval_term(row: Sized) -> Term:
+    """Return by how much the rates may be off."""
+    performance = row.evaluation.performance
+    return Term(
+        name="throughput_interval",
+        value=f"{performance.low_factor:.4g} to {performance.high_factor:.4g}",
+        unit="x expected (p10 to p90)",
+        formula="low cost = cost at the high rate; high cost = cost at the low rate",
+        source="; ".join(performance.sources),
+    )
+
+
+def energy_terms(row: Sized, assumptions: Assumptions) -> Iterator[Term]:
+    """Yield the energy at the meter, where the power of the accelerators is known."""
+    power = row.evaluation.performance.power_w
+    if power is None:
+        return
+    if isinstance(row, Run):
+        hours = row.hours.compute + row.hours.evaluation + row.hours.lost
+        name, value = "kwh_total", kwh_total(power_w=power, pue=assumptions.pue, hours=row.hours)
+        formula = f"{power:.6g} W / 1000 x PUE {assumptions.pue:g} x {hours:.6g} h of computing"
+    else:
+        watts = power * row.groups
+        name, value = (
+            "kwh_per_million_inferences",
+            kwh_per_million_inferences(power_w=watts, pue=assumptions.pue, served_per_s=row.served_per_s),
+        )
+        formula = f"{watts:.6g} W / 1000 x PUE {assumptions.pue:g} / (3600 s/h x {row.served_per_s:.6g} requests/s) x 1,000,000"
+    if value is not None:
+        yield Term(
+            name=name, value=value, unit="kWh", formula=formula, source="accelerator table (rated power) and assumption"
+        )
 
 
 def price_term(row: Sized) -> Term:

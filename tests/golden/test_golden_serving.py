@@ -334,6 +334,11 @@ def test_explanation_can_be_redone_with_a_calculator(tmp_path):
     terms = {t["name"]: t for t in row["explanation"]}
     assert "1,000,000,000 parameters x 4 bytes = 4.00 GB = 3.73 GiB" in terms["weights_fp32"]["formula"]
     assert terms["usd_per_million_inferences"]["formula"] == "1.000000 USD/h / (3600 s/h x 10 requests/s) x 1,000,000"
+    assert (
+        terms["kwh_per_million_inferences"]["formula"]
+        == "200 W / 1000 x PUE 1.15 / (3600 s/h x 10 requests/s) x 1,000,000"
+    )
+    assert terms["throughput_interval"]["value"] == "0.5 to 2"
     assert terms["usd_per_instance_hour"]["source"].startswith("on_demand old.xlarge us-east-1, 2026-07-01")
     assert (
         sum(t["value"] for n, t in terms.items() if n.startswith("memory_") and n != "memory_available")

@@ -173,6 +173,12 @@ def test_on_demand_prices_of_us_east_1_to_the_cent(name, usd):
     assert row["price"]["as_of"] == "2026-07-20T00:00:00Z"
 
 
+def test_the_price_of_the_smallest_gpu():
+    (row,) = answer(model="bert-base", instance=("g4dn.xlarge",), purchase=("on_demand",))["recommendations"]
+    assert row["cost"]["usd_per_hour"] == "0.526000"
+    assert row["layout"]["precision"] == "fp16"  # a T4 has no bf16
+
+
 @pytest.mark.parametrize("name", ["p5e.48xlarge", "trn2.48xlarge"])
 def test_a_type_without_an_on_demand_price_is_not_free(name):
     document = answer(instance=(name,), purchase=("on_demand",))
