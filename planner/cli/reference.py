@@ -12,6 +12,7 @@ from planner.reports import flat
 INTRODUCTION = """# Command line
 
 `planner COMMAND [flags]`. `planner --help` lists the commands, `planner COMMAND --help` the flags of one, `planner --version` the version.
+Without a command it prints the list of commands and exits with 2.
 This page is made from the program (`python -m planner.cli.reference`), so it cannot lag behind.
 
 ```
