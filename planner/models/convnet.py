@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from planner.models.assemble import assemble
-from planner.models.encoder import label_count
+from planner.models.encoder_stack import label_count
 from planner.models.fields import MAX_LAYERS, MAX_WIDTH, Fields
 from planner.models.sample_work import sample_of
 from planner.models.spec import ModelKind, ModelSpec, TensorClass, WorkCurve

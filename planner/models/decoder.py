@@ -35,6 +35,16 @@ class LatentAttention:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Indexer:
+    """A small attention in `layers` layers that picks the tokens which latent attention then looks at (DeepSeek-V3.2)."""
+
+    layers: int
+    heads: int
+    head_dim: int
+    top_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Experts:
     """Routed experts of `layers` layers, with the shared experts beside them."""
 
@@ -65,6 +75,7 @@ class DecoderShape:
     max_context: int | None
     tied: bool
     gated: bool = True
+    q_gate: bool = False  # a gate on the attention's output, as wide as the queries
     q_bias: bool = False
     kv_bias: bool = False
     o_bias: bool = False
@@ -83,6 +94,7 @@ class DecoderShape:
     sinks: bool = False  # one learned number per head
     spans: tuple[Span, ...] = ()
     latent: LatentAttention | None = None
+    indexer: Indexer | None = None
     experts: Experts | None = None
     dense_layers: int | None = None  # feed-forward layers without experts; None = what the experts leave
 
@@ -119,6 +131,8 @@ def add_attention(tally: Tally, s: DecoderShape, layers: int) -> None:
     """Add `layers` attention layers with separate (or fused, the count is the same) q, k, v and output projections."""
     q_width, kv_width = s.heads * s.head_dim, s.kv_heads * s.head_dim
     attention = TensorClass.ATTENTION
+    if s.q_gate:
+        tally.linear("attention.q_gate", attention, s.hidden, q_width, bias=s.q_bias, times=layers)
     tally.linear("attention.q", attention, s.hidden, q_width, bias=s.q_bias, times=layers)
     tally.linear("attention.k", attention, s.hidden, kv_width, bias=s.kv_bias, times=layers)
     tally.linear("attention.v", attention, s.hidden, kv_width, bias=s.kv_bias, times=layers)
@@ -148,6 +162,24 @@ def _add_latent_attention(tally: Tally, s: DecoderShape, m: LatentAttention) -> 
         "attention.kv_up", attention, m.kv_lora_rank, s.heads * (m.nope_head_dim + m.value_head_dim), times=s.layers
     )
     tally.linear("attention.o", attention, s.heads * m.value_head_dim, s.hidden, bias=m.bias, times=s.layers)
+    if s.indexer is not None:
+        x = s.indexer
+        tally.linear("indexer.q", attention, m.q_lora_rank or s.hidden, x.heads * x.head_dim, times=x.layers)
+        tally.linear("indexer.k", attention, s.hidden, x.head_dim, times=x.layers)
+        tally.norm("indexer.norm", x.head_dim, times=x.layers, bias=True)
+        tally.linear("indexer.weights", attention, s.hidden, x.heads, times=x.layers, quantisable=False)
+
+
+def _indexer_layers(x: Indexer) -> AttentionLayers:
+    """Return the indexer as attention without values: it caches one key per token and scores all of them."""
+    return AttentionLayers(
+        count=x.layers,
+        kind=AttentionKind.FULL,
+        heads=x.heads,
+        kv_heads=1,
+        head_dim=x.head_dim,
+        value_head_dim=0,
+    )
 
 
 def add_feed_forward(
@@ -238,6 +270,7 @@ def attention_layers(s: DecoderShape) -> tuple[AttentionLayers, ...]:
                 latent_dim=m.kv_lora_rank + m.rope_head_dim,
                 latent_value_dim=m.kv_lora_rank,
             ),
+            *((_indexer_layers(s.indexer),) if s.indexer is not None else ()),
         )
     return tuple(
         AttentionLayers(

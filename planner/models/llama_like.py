@@ -176,7 +176,7 @@ def read_llama_like(
         norm_weight=style.norm_weight,
         head_bias=style.head_bias,
         embedding_norm=style.embedding_norm,
-        spans=_spans(config, style, layers),
+        spans=() if latent is not None else _spans(config, style, layers),
         latent=latent,
         experts=experts,
         dense_layers=dense_layers,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from planner.models.decoder import DecoderShape, Experts, LatentAttention, Span
+from planner.models.decoder import DecoderShape, Experts, Indexer, LatentAttention, Span
 from planner.models.fields import MAX_CONTEXT, MAX_EXPERTS, MAX_LAYERS, Fields
 from planner.models.llama_like import LLAMA, PLAIN, QWEN2, QWEN3, Style, kv_heads_of, read_llama_like
 from planner.models.spec import AttentionKind
@@ -61,7 +61,8 @@ def read_phimoe(config: Fields) -> DecoderShape:
     return read_llama_like(config, style, experts=e)
 
 
-def _qwen_sparse_layers(config: Fields, layers: int) -> int:
+def qwen_sparse_layers(config: Fields, layers: int) -> int:
+    """Return how many layers have experts by decoder_sparse_step and mlp_only_layers."""
     step = config.integer("decoder_sparse_step", maximum=MAX_LAYERS, default=1)
     dense = set(config.integers("mlp_only_layers") or ())
     return sum(1 for i in range(layers) if i not in dense and (i + 1) % step == 0)
@@ -71,7 +72,7 @@ def read_qwen2_moe(config: Fields) -> DecoderShape:
     """Qwen1.5/2 MoE: routed experts and one gated shared expert."""
     experts, per_token = routed(config, "num_experts", "num_experts_per_tok")
     e = Experts(
-        layers=_qwen_sparse_layers(config, config.layer_count()),
+        layers=qwen_sparse_layers(config, config.layer_count()),
         experts=experts,
         per_token=per_token,
         intermediate=config.integer("moe_intermediate_size"),
@@ -85,7 +86,7 @@ def read_qwen3_moe(config: Fields) -> DecoderShape:
     """Qwen3 MoE: routed experts only."""
     experts, per_token = routed(config, "num_experts", "num_experts_per_tok")
     e = Experts(
-        layers=_qwen_sparse_layers(config, config.layer_count()),
+        layers=qwen_sparse_layers(config, config.layer_count()),
         experts=experts,
         per_token=per_token,
         intermediate=config.integer("moe_intermediate_size"),
@@ -163,6 +164,37 @@ def read_deepseek_v3(config: Fields) -> DecoderShape:
         latent=read_latent(config),
         experts=_deepseek_experts(config, correction_bias=True),
     )
+
+
+def _indexed_layers(config: Fields, layers: int) -> int:
+    """Return how many layers run an indexer of their own; the others share the last one's choice."""
+    kinds = config.strings("indexer_types")
+    if kinds is None and config.has("index_topk_pattern"):
+        letters = config.text("index_topk_pattern")
+        kinds = tuple({"F": "full", "S": "shared"}.get(c, c) for c in letters)
+    if kinds is None:
+        every = config.integer("index_topk_freq", maximum=MAX_LAYERS, default=1)
+        skip = config.integer("index_skip_topk_offset", minimum=0, maximum=MAX_LAYERS, default=2)
+        return sum(1 for i in range(layers) if max(i - skip + 1, 0) % every == 0)
+    if len(kinds) != layers or set(kinds) - {"full", "shared"}:
+        raise config.error("indexer_types", f"should list full or shared for each of {layers} layers")
+    return kinds.count("full")
+
+
+def read_sparse_latent(config: Fields) -> DecoderShape:
+    """DeepSeek-V3.2 and GLM-5: as V3 with an indexer in each layer that picks the `index_topk` tokens attention looks at."""
+    shape = read_deepseek_v3(config)
+    if shape.latent is None or shape.latent.q_lora_rank is None:
+        raise config.error("q_lora_rank", "is missing; the indexer reads the query's low-rank projection")
+    top = config.integer("index_topk", maximum=MAX_CONTEXT)
+    config.assumed.append(f"attention counted over the whole context; the indexer lets each token look at {top} others")
+    indexer = Indexer(
+        layers=_indexed_layers(config, shape.layers),
+        heads=config.head_count("index_n_heads"),
+        head_dim=config.integer("index_head_dim"),
+        top_tokens=top,
+    )
+    return replace(shape, indexer=indexer)
 
 
 def read_minicpm3(config: Fields) -> DecoderShape:
@@ -293,6 +325,8 @@ MOE_READERS: dict[str, Callable[[Fields], DecoderShape]] = {
     "deepseek_v2": read_deepseek_v2,
     "deepseek_v3": read_deepseek_v3,
     "kimi_k2": read_deepseek_v3,
+    "deepseek_v32": read_sparse_latent,
+    "glm_moe_dsa": read_sparse_latent,
     "minicpm3": read_minicpm3,
     "glm4_moe": read_glm4_moe,
     "gpt_oss": read_gpt_oss,

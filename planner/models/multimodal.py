@@ -13,6 +13,7 @@ from planner.models.decoders import SHAPE_READERS, decoder_spec
 from planner.models.errors import UnsupportedArchitecture
 from planner.models.fields import Fields
 from planner.models.spec import ModelSpec
+from planner.models.state_space import read_qwen3_next
 from planner.models.tally import Tally
 from planner.models.towers import TOWERS, add_projector, add_tower
 
@@ -120,6 +121,15 @@ def read_qwen_vl(config: Fields) -> ModelSpec:
     return decoder_spec(config, shape, tally)
 
 
+def read_qwen3_5(config: Fields) -> ModelSpec:
+    """Qwen3.5: a hybrid of gated delta networks and attention under text_config, the tower of Qwen3-VL."""
+    text, tally = config.nested("text_config"), Tally()
+    if config.has("vision_config"):
+        _, numbers = _vision(config, config.text("model_type"))
+        add_tower(tally, numbers)
+    return read_qwen3_next(text, outer=config, tally=tally)
+
+
 MULTIMODAL_READERS: dict[str, Callable[[Fields], ModelSpec]] = {
     "gemma3": read_gemma3,
     "llama4": read_llama4,
@@ -128,4 +138,8 @@ MULTIMODAL_READERS: dict[str, Callable[[Fields], ModelSpec]] = {
     "mistral3": read_mistral3,
     "qwen2_vl": read_qwen_vl,
     "qwen2_5_vl": read_qwen_vl,
+    "qwen3_vl": read_qwen_vl,
+    "qwen3_vl_moe": read_qwen_vl,
+    "qwen3_5": read_qwen3_5,
+    "qwen3_5_moe": read_qwen3_5,
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from planner.models.assemble import assemble
-from planner.models.encoder import EncoderStack
+from planner.models.encoder_stack import EncoderStack
 from planner.models.fields import MAX_CONTEXT, MAX_WIDTH, Fields
 from planner.models.spec import AttentionKind, AttentionLayers, ModelKind, ModelSpec, TensorClass
 from planner.models.tally import Tally

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from planner.models.assemble import assemble
-from planner.models.encoder import EncoderStack
+from planner.models.encoder_stack import EncoderStack
 from planner.models.fields import MAX_CONTEXT, Fields
 from planner.models.sample_work import sample_of
 from planner.models.seq2seq import Renamed, add_cross_attention, decoder_attention

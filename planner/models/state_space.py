@@ -1,8 +1,4 @@
-"""Mamba, Mamba-2 and hybrids with attention: Mamba, FalconMamba, Mamba2, Nemotron-H, Jamba, Bamba, Granite 4 hybrid.
-
-A mixer keeps a constant state per sequence instead of a cache that grows: the convolution's last inputs and the recurrent state
-(Gu and Dao 2023, arXiv:2312.00752; Dao and Gu 2024, arXiv:2405.21060).
-"""
+"""State-space models and hybrids with attention: Mamba, FalconMamba, Mamba2, Nemotron-H, Jamba, Bamba, Granite 4, Qwen3-Next, Qwen3.5."""
 
 from __future__ import annotations
 
@@ -21,59 +17,10 @@ from planner.models.decoder import (
 )
 from planner.models.fields import MAX_LAYERS, Fields
 from planner.models.llama_like import head_dim_of, kv_heads_of
-from planner.models.moe import routed
-from planner.models.spec import FeedForwardLayers, ModelKind, ModelSpec, StateLayers, TensorClass
+from planner.models.mixers import GatedDelta, Mamba1, Mamba2, Mixer
+from planner.models.moe import qwen_sparse_layers, routed
+from planner.models.spec import FeedForwardLayers, ModelKind, ModelSpec, TensorClass
 from planner.models.tally import Tally
-
-STATE = TensorClass.STATE_SPACE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mamba1:
-    """First-generation mixer: one state of `state` numbers per channel; `norms` where dt, B and C are normalised (Jamba)."""
-
-    inner: int
-    state: int
-    kernel: int
-    step_rank: int
-    conv_bias: bool
-    bias: bool
-    norms: bool = False
-
-    def add_to(self, tally: Tally, hidden: int, layers: int) -> StateLayers:
-        """Count `layers` mixers; return what they hold per sequence."""
-        tally.linear("mamba.in", STATE, hidden, 2 * self.inner, bias=self.bias, times=layers)
-        tally.linear("mamba.x", STATE, self.inner, self.step_rank + 2 * self.state, times=layers)
-        tally.linear("mamba.dt", STATE, self.step_rank, self.inner, bias=True, times=layers)
-        tally.linear("mamba.out", STATE, self.inner, hidden, bias=self.bias, times=layers)
-        tally.add("mamba.convolution", STATE, self.inner * (self.kernel + (1 if self.conv_bias else 0)), times=layers)
-        tally.add("mamba.recurrence", STATE, self.inner * (self.state + 1), times=layers)
-        if self.norms:
-            tally.norm("mamba.norm", self.step_rank + 2 * self.state, times=layers)
-        return StateLayers(count=layers, state_elements_per_sequence=self.inner * (self.state + self.kernel))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mamba2:
-    """Second-generation mixer: heads share B and C by groups; a gated norm before the output."""
-
-    inner: int
-    heads: int
-    state: int
-    groups: int
-    kernel: int
-    conv_bias: bool
-    bias: bool
-
-    def add_to(self, tally: Tally, hidden: int, layers: int) -> StateLayers:
-        """Count `layers` mixers; return what they hold per sequence."""
-        convolved = self.inner + 2 * self.groups * self.state
-        tally.linear("mamba.in", STATE, hidden, self.inner + convolved + self.heads, bias=self.bias, times=layers)
-        tally.linear("mamba.out", STATE, self.inner, hidden, bias=self.bias, times=layers)
-        tally.add("mamba.convolution", STATE, convolved * (self.kernel + (1 if self.conv_bias else 0)), times=layers)
-        tally.add("mamba.recurrence", STATE, 3 * self.heads, times=layers)
-        tally.norm("mamba.norm", self.inner, times=layers)
-        return StateLayers(count=layers, state_elements_per_sequence=self.inner * self.state + convolved * self.kernel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,8 +66,10 @@ def _shape(
     )
 
 
-def _spec(config: Fields, mixer: Mamba1 | Mamba2, blocks: _Blocks, shape: DecoderShape, *, layers: int) -> ModelSpec:
-    tally = Tally()
+def _spec(
+    config: Fields, mixer: Mixer, blocks: _Blocks, shape: DecoderShape, *, layers: int, tally: Tally | None = None
+) -> ModelSpec:
+    tally = Tally() if tally is None else tally
     tally.table("token_embedding", shape.vocabulary, shape.hidden)
     state = mixer.add_to(tally, shape.hidden, blocks.mixers)
     feed_forward: list[FeedForwardLayers] = []
@@ -369,6 +318,45 @@ def read_granite_hybrid(config: Fields) -> ModelSpec:
     return _spec(config, _mamba2_prefixed(config), blocks, shape, layers=layers)
 
 
+def read_qwen3_next(config: Fields, *, outer: Fields | None = None, tally: Tally | None = None) -> ModelSpec:
+    """Qwen3-Next, Qwen3.5 and their mixtures: gated delta networks, every `full_attention_interval`-th layer gated attention."""
+    layers = config.layer_count()
+    types = config.strings("layer_types")
+    if types is not None and (len(types) != layers or set(types) - {"linear_attention", "full_attention"}):
+        raise config.error("layer_types", f"should list linear_attention or full_attention for each of {layers} layers")
+    interval = config.integer("full_attention_interval", maximum=MAX_LAYERS, default=4)
+    attention = types.count("full_attention") if types is not None else layers // interval
+    mixer = GatedDelta(
+        key_heads=config.head_count("linear_num_key_heads"),
+        key_dim=config.integer("linear_key_head_dim"),
+        value_heads=config.head_count("linear_num_value_heads"),
+        value_dim=config.integer("linear_value_head_dim"),
+        kernel=config.integer("linear_conv_kernel_dim", maximum=1000),
+    )
+    experts = None
+    if config.has("num_experts") or config.has("num_local_experts"):
+        count, chosen = routed(config, "num_experts", "num_experts_per_tok")
+        experts = Experts(
+            layers=qwen_sparse_layers(config, layers),
+            experts=count,
+            per_token=chosen,
+            intermediate=config.integer("moe_intermediate_size"),
+            shared_intermediate=config.integer("shared_expert_intermediate_size"),
+            shared_gate=True,
+        )
+    blocks = _Blocks(
+        mixers=layers - attention,
+        attention=attention,
+        dense=layers - (experts.layers if experts else 0),
+        norms=2 * layers + 1,
+    )
+    shape = _shape(config, blocks, gated=True, bias=config.flag("attention_bias", default=False), experts=experts)
+    shape = replace(shape, qk_norm="per_head_dim", q_gate=True)
+    if outer is not None:
+        shape = replace(shape, tied=outer.flag("tie_word_embeddings", default=shape.tied))
+    return _spec(outer or config, mixer, blocks, shape, layers=layers, tally=tally)
+
+
 STATE_SPACE_READERS: dict[str, Callable[[Fields], ModelSpec]] = {
     "mamba": read_mamba,
     "falcon_mamba": read_mamba,
@@ -377,4 +365,5 @@ STATE_SPACE_READERS: dict[str, Callable[[Fields], ModelSpec]] = {
     "jamba": read_jamba,
     "bamba": read_bamba,
     "granitemoehybrid": read_granite_hybrid,
+    **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"), read_qwen3_next),
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from planner.models.encoder import EncoderStack
+from planner.models.encoder_stack import EncoderStack
 from planner.models.fields import Fields
 from planner.models.spec import TensorClass
 from planner.models.tally import Tally
@@ -158,11 +158,30 @@ def qwen2_5_vl_vision(vision: Fields) -> int:
     return _patches(vision)[0] * vision.integer("temporal_patch_size", maximum=64) * h + _numbers(stack) + merger
 
 
+def qwen3_vl_vision(vision: Fields) -> int:
+    """Qwen3-VL and Qwen3.5: biased patches, a position table, biased blocks, one merger and one more for each deep-stack layer."""
+    h, heads = vision.integer("hidden_size"), vision.head_count("num_heads")
+    stack = EncoderStack(
+        layers=vision.layer_count("depth"),
+        hidden=h,
+        heads=heads,
+        intermediate=vision.integer("intermediate_size"),
+        head_dim=vision.divisible("hidden_size", h, "num_heads", heads),
+    )
+    merged, out = h * vision.integer("spatial_merge_size", maximum=64) ** 2, vision.integer("out_hidden_size")
+    merger = merged * merged + merged + merged * out + out
+    deep = len(vision.integers("deepstack_visual_indexes") or ())
+    patch = _patches(vision)[0] * vision.integer("temporal_patch_size", maximum=64) * h + h
+    positions = vision.integer("num_position_embeddings") * h
+    return patch + positions + _numbers(stack) + merger + 2 * h + deep * (merger + 2 * merged)
+
+
 TOWERS: dict[str, tuple[Callable[[Fields], int], dict[str, int], str]] = {
     "siglip_vision_model": (siglip, SIGLIP_DEFAULTS, "SiglipVisionConfig"),
     "clip_vision_model": (clip, CLIP_DEFAULTS, "CLIPVisionConfig"),
     "pixtral": (pixtral, PIXTRAL_DEFAULTS, "PixtralVisionConfig"),
     "llama4_vision_model": (llama4_vision, LLAMA4_DEFAULTS, "Llama4VisionConfig"),
     "qwen2_vl": (qwen2_vl_vision, QWEN2_VL_DEFAULTS, "Qwen2VLVisionConfig"),
+    **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"), (qwen3_vl_vision, {}, "")),
     "qwen2_5_vl": (qwen2_5_vl_vision, QWEN2_5_VL_DEFAULTS, "Qwen2_5_VLVisionConfig"),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from planner.models.assemble import architecture_of, assemble
-from planner.models.encoder import EncoderStack, label_count
+from planner.models.encoder_stack import EncoderStack, label_count
 from planner.models.fields import MAX_WIDTH, Fields
 from planner.models.sample_work import sample_of
 from planner.models.spec import ModelKind, ModelSpec, TensorClass, WorkCurve
