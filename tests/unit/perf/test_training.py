@@ -19,13 +19,14 @@ from training_cases import (
     neuron,
 )
 
-from planner.perf.fractions import TRAINING, parameter, table
+from planner.perf.fractions import SAMPLES, TRAINING, parameter, table
 from planner.perf.model import Basis, Evaluation, Infeasible, RejectionReason, TrainingWork
 from planner.perf.training import evaluate_training
 from planner.perf.training_memory import training_memory
 from planner.perf.training_network import seconds_per_byte, step_traffic
 from planner.perf.training_work import active_matmul_parameters, sample_flops
 from pricing.model import InterconnectKind
+from pricing.static import load_tables
 
 P4D = machine("A100 SXM4 40GB", 8, network_gbps=400, efa=True)
 P4DE = machine("A100 SXM4 80GB", 8, network_gbps=400, efa=True)
@@ -340,3 +341,21 @@ def _timed(work, clock) -> float:
     start = clock()
     work()
     return clock() - start
+
+
+@pytest.mark.parametrize("name", [TRAINING, SAMPLES])
+def test_efficiency_tables_are_fractions_with_evidence(name) -> None:
+    chips = {a.name for a in load_tables().accelerators}
+    for row in table(name).values():
+        assert row.source
+        assert row.as_of
+        if row.workload == "parameter":
+            assert row.value > 0
+            continue
+        assert 0 < row.value < 1, row
+        assert row.p10 <= 1 <= row.p90, row
+        assert (row.n > 0) == (row.groups > 0), row
+        assert (
+            row.key == "any" or row.key.split(":")[0] in {"capability", "architecture", "kind"} or row.key in chips
+        ), row
+        assert row.precision in {"16bit", "fp8", "fp4", "int8", "tf32", "fp32"}
