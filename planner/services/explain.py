@@ -1,4 +1,4 @@
-"""Notes and explanations: how each figure of a row comes about, in terms that a person can redo with a calculator."""
+"""Explanations: how each figure of a row comes about, in terms that a person can redo with a calculator."""
 
 from __future__ import annotations
 
@@ -8,61 +8,19 @@ from planner.models.counting import kv_bytes_per_token, weight_bytes
 from planner.models.spec import ModelSpec
 from planner.perf.model import Evaluation, Term
 from planner.recommend.model import Run, Serving, Sized
-from planner.recommend.offers import COMMITMENTS
 from planner.recommend.request import EstimateRequest, RecommendRequest
 from planner.recommend.sizing import price_source
 from planner.services.documents import money, unit_price
 from planner.tco.assumptions import Assumptions
-from planner.tco.commitments import term_hours
 from planner.tco.inference import kwh_per_million_inferences
-from planner.tco.spot import best_interval_hours, expected_hours
-from planner.tco.training import MINUTES_PER_HOUR, checkpoint_interval_hours, kwh_total
+from planner.tco.spot import best_interval_hours
+from planner.tco.training import checkpoint_interval_hours, kwh_total
 from pricing.model import PurchaseOption
-from pricing.money import CENT, HOURS_PER_MONTH
+from pricing.money import HOURS_PER_MONTH
 
 GIB = 2**30
-LONGEST_TOLD_HOURS = 1e6  # an expectation beyond a century is told as such
 BYTES_OF = {"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "int4": 0.5, "fp4": 0.5}
 WEIGHT_ORDER = ("fp32", "bf16")
-
-
-def notes_of(row: Sized, assumptions: Assumptions) -> list[str]:
-    """Return what a reader of the row must know: where the price is weak, what may be interrupted, what the layout implies."""
-    notes = [*row.offer.notes, *commitment_notes(row)]
-    risk = row.offer.interruption
-    if risk is not None:
-        unknown = risk.assumed and isinstance(row, Serving)
-        notes.append(
-            "may be interrupted: no source says how often here" if unknown else f"may be interrupted: {risk.source}"
-        )
-        if isinstance(row, Run):
-            notes.append(without_checkpoints(row, assumptions))
-    notes.extend(n for n in row.evaluation.notes if n not in notes)
-    return notes
-
-
-def commitment_notes(row: Sized) -> Iterator[str]:
-    """Yield what must be paid beyond the bill of the row: the rest of a term, or of a block."""
-    quote = row.offer.quote
-    if quote.purchase_option is PurchaseOption.CAPACITY_BLOCK:
-        yield "a Capacity Block is paid up front for whole days, used or not; only the hours of use are in this bill"
-    elif quote.purchase_option in COMMITMENTS and quote.term_years is not None:
-        due = row.offer.price.for_hours(term_hours(quote.term_years)) * row.instance_count
-        years = "1 year" if quote.term_years == 1 else f"{quote.term_years} years"
-        yield f"committed for {years}: {due.rounded(CENT)} USD is due whether used or not; only the hours of use are in this bill"
-
-
-def without_checkpoints(row: Run, assumptions: Assumptions) -> str:
-    """Return what the run would take on spot if it never saved its state."""
-    work = row.hours.compute + row.hours.evaluation
-    restart = assumptions.restart_minutes / MINUTES_PER_HOUR
-    bare = row.hours.startup + expected_hours(
-        work, interval_hours=None, restart_hours=restart, rate_per_hour=row.interruptions_per_hour
-    )
-    told = f"{bare:,.1f} h" if bare < LONGEST_TOLD_HOURS else "more than a million hours"
-    return (
-        f"expected {row.hours.total:,.1f} h with checkpoints; without any the same run would be expected to take {told}"
-    )
 
 
 def explanation_of(
@@ -167,14 +125,13 @@ def energy_terms(row: Sized, assumptions: Assumptions) -> Iterator[Term]:
         return
     if isinstance(row, Run):
         hours = row.hours.compute + row.hours.evaluation + row.hours.lost
-        name, value = "kwh_total", kwh_total(power_w=power, pue=assumptions.pue, hours=row.hours)
+        name = "kwh_total"
+        value: float | None = kwh_total(power_w=power, pue=assumptions.pue, hours=row.hours)
         formula = f"{power:.6g} W / 1000 x PUE {assumptions.pue:g} x {hours:.6g} h of computing"
     else:
         watts = power * row.groups
-        name, value = (
-            "kwh_per_million_inferences",
-            kwh_per_million_inferences(power_w=watts, pue=assumptions.pue, served_per_s=row.served_per_s),
-        )
+        name = "kwh_per_million_inferences"
+        value = kwh_per_million_inferences(power_w=watts, pue=assumptions.pue, served_per_s=row.served_per_s)
         formula = f"{watts:.6g} W / 1000 x PUE {assumptions.pue:g} / (3600 s/h x {row.served_per_s:.6g} requests/s) x 1,000,000"
     if value is not None:
         yield Term(

@@ -32,9 +32,10 @@ from planner.recommend.sizing import (
 )
 from planner.recommend.stages import with_stage
 from planner.services.documents import model_document, prices_document, rejection_document, row_document
-from planner.services.explain import explanation_of, notes_of
+from planner.services.explain import explanation_of
 from planner.services.facts import HardwareSet, hardware_set, offers_of
 from planner.services.identity import answer_id, evidence_id
+from planner.services.notes import notes_of
 from planner.services.scope import scope_of
 from planner.tco.assumptions import AssumptionError, Assumptions
 from pricing.catalog import Catalog

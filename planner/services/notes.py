@@ -1,0 +1,55 @@
+"""Notes of a row: what its reader must know of the price, of interruptions and of commitments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner.recommend.model import Run, Serving, Sized
+from planner.recommend.offers import COMMITMENTS
+from planner.tco.assumptions import Assumptions
+from planner.tco.commitments import term_hours
+from planner.tco.spot import expected_hours
+from planner.tco.training import MINUTES_PER_HOUR
+from pricing.model import PurchaseOption
+from pricing.money import CENT
+
+LONGEST_TOLD_HOURS = 1e6  # an expectation beyond a century is told as such
+
+
+def notes_of(row: Sized, assumptions: Assumptions) -> list[str]:
+    """Return what a reader of the row must know: where the price is weak, what may be interrupted, what the layout implies."""
+    notes = [*row.offer.notes, *commitment_notes(row)]
+    risk = row.offer.interruption
+    if risk is not None:
+        unknown = risk.assumed and isinstance(row, Serving)
+        notes.append(
+            "may be interrupted: no source says how often here" if unknown else f"may be interrupted: {risk.source}"
+        )
+        if isinstance(row, Run):
+            notes.append(without_checkpoints(row, assumptions))
+    notes.extend(n for n in row.evaluation.notes if n not in notes)
+    return notes
+
+
+def commitment_notes(row: Sized) -> Iterator[str]:
+    """Yield what must be paid beyond the bill of the row: the rest of a term, or of a block."""
+    quote = row.offer.quote
+    if quote.purchase_option is PurchaseOption.CAPACITY_BLOCK:
+        yield "a Capacity Block is paid up front for whole days, used or not; only the hours of use are in this bill"
+    elif quote.purchase_option in COMMITMENTS and quote.term_years is not None:
+        due = row.offer.price.for_hours(term_hours(quote.term_years)) * row.instance_count
+        years = "1 year" if quote.term_years == 1 else f"{quote.term_years} years"
+        yield f"committed for {years}: {due.rounded(CENT)} USD is due whether used or not; only the hours of use are in this bill"
+
+
+def without_checkpoints(row: Run, assumptions: Assumptions) -> str:
+    """Return what the run would take on spot if it never saved its state."""
+    work = row.hours.compute + row.hours.evaluation
+    restart = assumptions.restart_minutes / MINUTES_PER_HOUR
+    bare = row.hours.startup + expected_hours(
+        work, interval_hours=None, restart_hours=restart, rate_per_hour=row.interruptions_per_hour
+    )
+    told = f"{bare:,.1f} h" if bare < LONGEST_TOLD_HOURS else "more than a million hours"
+    return (
+        f"expected {row.hours.total:,.1f} h with checkpoints; without any the same run would be expected to take {told}"
+    )
