@@ -7,6 +7,7 @@ uniformly between 0 and the batch time t, and is served with the next: latency t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -54,44 +55,69 @@ ENOUGH = 0.98
 
 
 def evaluate_samples(spec: ModelSpec, hardware: Sequence[Hardware], work: InferenceWork) -> list[Outcome]:
-    """Return the best batch on each hardware, or why the model cannot run there; samples/s of one instance.
+    """Return the best format and batch on each hardware, or why the model cannot run there; samples/s of one instance.
 
-    The batch is the smallest one within 2 % of the best rate that memory and the end-to-end limit allow.
+    The batch is the smallest one within 2 % of the best rate that memory, the end-to-end limit and the allowed concurrency
+    permit. Among the asked format and those allowed besides, the fastest wins; on a tie the first.
     """
     if spec.sample is None:
         raise ValueError(f"{spec.name} is not priced per sample")
+    if work.tensor_parallel not in {None, 1}:
+        why = (
+            f"a replica of {spec.name} runs on one device; tensor parallelism of {work.tensor_parallel} does not apply"
+        )
+        refusal = Infeasible(reason=RejectionReason.LAYOUT_IMPOSSIBLE, detail=why)
+        return [refusal] * len(hardware)
+    best = evaluate_format(spec, spec.sample, hardware, work)
+    for precision in work.allowed_precisions:
+        others = evaluate_format(spec, spec.sample, hardware, replace(work, precision=precision))
+        best = [faster(one, other) for one, other in zip(best, others, strict=True)]
+    return best
+
+
+def faster(one: Outcome, other: Outcome) -> Outcome:
+    """Return the outcome with more samples/s; the first on a tie or when neither works."""
+    if isinstance(other, Infeasible):
+        return one
+    if isinstance(one, Infeasible):
+        return other
+    rates = one.performance.rates.samples_per_s or 0.0, other.performance.rates.samples_per_s or 0.0
+    return other if rates[1] > rates[0] else one
+
+
+def evaluate_format(
+    spec: ModelSpec, sample: SampleWork, hardware: Sequence[Hardware], work: InferenceWork
+) -> list[Outcome]:
+    """Return the best batch in one number format on each hardware, or why the model cannot run there."""
     outcomes: list[Outcome | None] = [None] * len(hardware)
     ready: list[PreparedSample] = []
     for index, device in enumerate(hardware):
-        found = prepare(spec, spec.sample, device, work, index)
+        found = prepare(spec, device, work, index)
         if isinstance(found, Infeasible):
             outcomes[index] = found
         else:
             ready.append(found)
     if ready:
-        time_s = batch_seconds(spec, spec.sample, ready)
-        required = required_bytes(spec, spec.sample, ready)
-        visible = np.array([r.hardware.memory_visible_gib * GIB * ENGINE_SHARE for r in ready])[:, None]
-        fits = required <= visible
-        in_time = np.ones_like(fits)
-        limit = work.limits.e2e_ms
-        if limit is not None:
-            in_time = latency_s(time_s, work.limits.percentile) * 1e3 <= limit
-        rate = np.where(fits & in_time, np.array(BATCHES) / time_s, 0.0)
+        time_s = batch_seconds(spec, sample, ready)
+        usable = np.array([r.hardware.memory_visible_gib * GIB * ENGINE_SHARE for r in ready])[:, None]
+        fits = required_bytes(spec, sample, ready) <= usable
+        allowed = np.array(BATCHES) <= (work.max_concurrency or BATCHES[-1])
+        if work.limits.e2e_ms is not None:
+            allowed = allowed & (latency_s(time_s, work.limits.percentile) * 1e3 <= work.limits.e2e_ms)
+        rate = np.where(fits & allowed, np.array(BATCHES) / time_s, 0.0)
         best = rate.max(axis=1, keepdims=True)
         choice = np.argmax(rate >= ENOUGH * best, axis=1)
         for row, item in enumerate(ready):
             column = int(choice[row])
             if best[row, 0] > 0:
-                outcomes[item.index] = evaluation(
-                    spec, spec.sample, item, batch=BATCHES[column], time_s=float(time_s[row, column])
+                outcome: Outcome = evaluation(
+                    spec, sample, item, batch=BATCHES[column], time_s=float(time_s[row, column])
                 )
             elif not fits[row].any():
-                outcomes[item.index] = out_of_memory(spec, spec.sample, item)
+                outcome = out_of_memory(spec, sample, item)
             else:
-                outcomes[item.index] = too_slow(
-                    item, work, float(latency_s(time_s[row, :1], work.limits.percentile)[0]) * 1e3
-                )
+                outcome = too_slow(item, work, float(latency_s(time_s[row, :1], work.limits.percentile)[0]) * 1e3)
+            outcomes[item.index] = outcome
     return [outcome for outcome in outcomes if outcome is not None]
 
 
@@ -100,9 +126,7 @@ def latency_s(time_s: Array, percentile: float) -> Array:
     return time_s * (1 + percentile / 100)
 
 
-def prepare(
-    spec: ModelSpec, sample: SampleWork, hardware: Hardware, work: InferenceWork, index: int
-) -> PreparedSample | Infeasible:
+def prepare(spec: ModelSpec, hardware: Hardware, work: InferenceWork, index: int) -> PreparedSample | Infeasible:
     """Return runtime, format, peak and efficiency of one hardware, or why it cannot run the model."""
     engine = sample_engine(hardware, work)
     if isinstance(engine, Infeasible):
@@ -173,7 +197,6 @@ def evaluation(spec: ModelSpec, sample: SampleWork, item: PreparedSample, *, bat
         layout=Layout(
             engine=item.engine,
             precision=item.format.weights,
-            tensor_parallel=1,
             replicas_per_instance=hw.devices,
             max_concurrency=batch,
             batch=batch,

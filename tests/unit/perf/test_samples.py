@@ -144,6 +144,18 @@ def test_latency_limit_chooses_the_batch() -> None:
     assert refused.figures["e2e_ms"] > 0.1
 
 
+def test_concurrency_and_formats_that_are_allowed() -> None:
+    few = one(BERT_LARGE, machine("A10G"), InferenceWork(max_concurrency=6))
+    assert few.layout.batch == 4
+    wide = one(RESNET_50, machine("A10G"))
+    narrow = one(RESNET_50, machine("A10G"), InferenceWork(allowed_precisions=("int8", "fp8")))
+    assert (wide.layout.precision, narrow.layout.precision) == ("bf16", "int8")
+    assert narrow.performance.rates.samples_per_s > wide.performance.rates.samples_per_s
+    refused = evaluate_samples(BERT_BASE, [machine("A10G", 4)], InferenceWork(tensor_parallel=4))[0]
+    assert isinstance(refused, Infeasible)
+    assert refused.reason is RejectionReason.LAYOUT_IMPOSSIBLE
+
+
 def test_memory_limits_the_batch() -> None:
     # Weights of 2 x 7.05 GiB + 0.75 GiB reserve exceed 0.9 x 14.6 GiB.
     big = encoder("encoder of 7.05e9", hidden=4096, layers=35, heads=32)
