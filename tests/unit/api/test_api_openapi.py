@@ -63,6 +63,15 @@ def test_numbers_are_numbers_and_lists_are_lists(document: dict[str, Any]) -> No
     assert fields["prices_as_of"]["anyOf"][0] == {"type": "string", "format": "date"}
 
 
+def test_it_is_a_sound_openapi_document(document: dict[str, Any]) -> None:
+    from fastapi.openapi.models import OpenAPI
+
+    OpenAPI.model_validate(document)
+    assert document["openapi"].startswith("3.1")
+    operations = [operation for methods in document["paths"].values() for operation in methods.values()]
+    assert len({operation["operationId"] for operation in operations}) == len(operations)
+
+
 def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
     schemas = document["components"]["schemas"]
     references = set(re.findall(r"#/components/schemas/(\w+)", str(document)))
