@@ -94,11 +94,6 @@ class EncoderStack:
         return (0.0, float(self.layers * per_layer), 0.0)
 
 
-def plus(a: tuple[float, float, float], b: tuple[float, float, float]) -> tuple[float, float, float]:
-    """Return the sum of two polynomials."""
-    return (a[0] + b[0], a[1] + b[1], a[2] + b[2])
-
-
 def label_count(config: Fields) -> int:
     """Return the classes of a classifier: num_labels, else the entries of id2label, else 2."""
     if config.has("num_labels"):

@@ -16,6 +16,7 @@ from planner.models.spec import Quantization, TensorClass, TensorGroup
 
 FULL_BITS = 16.0  # what stays unconverted in a quantised checkpoint
 MAX_KEPT_MODULES = 50_000
+MAX_CHOICES = 64
 
 _MODULE_NAMES = {
     "attention.q": ("self_attn.q_proj", "self_attn.qkv_proj"),
@@ -219,6 +220,13 @@ def _kept_modules(q: Fields) -> tuple[str, ...]:
         kept += q.strings(name) or ()
     if len(kept) > MAX_KEPT_MODULES:
         raise q.error("modules_to_not_convert", f"lists {len(kept)} modules; that cannot be right")
+    for pattern in kept:
+        if not _readable(pattern):
+            shown = pattern if len(pattern) <= 60 else pattern[:57] + "..."
+            raise q.error(
+                "ignore",
+                f"has {shown!r}, an expression we cannot apply; plain names, .*, \\\\. and (a|b) are understood",
+            )
     return tuple(kept)
 
 
@@ -269,9 +277,30 @@ def _matches(pattern: str, path: str) -> bool:
 
 
 def _regular(expression: str, path: str) -> bool:
-    r"""Match the simple expressions that checkpoints use: `.*`, `\.` and literal text; anything else is compared as literal text.
+    """Match an expression that `_readable` accepts."""
+    return any(
+        fnmatch.fnmatchcase(path, wild) or fnmatch.fnmatchcase(path, wild + ".*") for wild in _wildcards(expression)
+    )
 
-    (Config files come from strangers; a general regular expression could take for ever.)
+
+def _wildcards(expression: str) -> list[str]:
+    r"""Return the wildcard patterns of a simple regular expression: `.*`, `\.`, anchors, literal text and one level of `(a|b)`.
+
+    Config files come from strangers, and a general regular expression could take for ever.
     """
-    wild = re.sub(r"\\(.)", r"\1", expression.replace(".*", "*").strip("^$"))
-    return fnmatch.fnmatchcase(path, wild) or fnmatch.fnmatchcase(path, wild + ".*")
+    plain = expression.replace("(?:", "(").replace(".*", "*").strip("^$")
+    choices = [part.split("|") for part in re.split(r"[()]", plain)]
+    if sum(len(c) > 1 for c in choices) > 3:
+        return []
+    out = [""]
+    for options in choices:
+        out = [head + tail for head in out for tail in options]
+    return [re.sub(r"\\(.)", r"\1", wild) for wild in out[:MAX_CHOICES]]
+
+
+def _readable(pattern: str) -> bool:
+    """Whether a skip pattern is one that we can apply."""
+    if not pattern.startswith("re:"):
+        return True
+    wild = _wildcards(pattern[3:])
+    return 0 < len(wild) < MAX_CHOICES and not any(re.search(r"[\[\]+?{}\\^$]", w) for w in wild)

@@ -5,7 +5,7 @@ They run once per image, not per token, so they count towards memory and not tow
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from planner.models.encoder_stack import EncoderStack
@@ -176,12 +176,20 @@ def qwen3_vl_vision(vision: Fields) -> int:
     return patch + positions + _numbers(stack) + merger + 2 * h + deep * (merger + 2 * merged)
 
 
-TOWERS: dict[str, tuple[Callable[[Fields], int], dict[str, int], str]] = {
+QWEN3_VL_DEFAULTS: Mapping[str, int | list[int]] = {
+    "num_position_embeddings": 2304,
+    "deepstack_visual_indexes": [8, 16, 24],
+}
+
+TOWERS: dict[str, tuple[Callable[[Fields], int], Mapping[str, int | list[int]], str]] = {
     "siglip_vision_model": (siglip, SIGLIP_DEFAULTS, "SiglipVisionConfig"),
     "clip_vision_model": (clip, CLIP_DEFAULTS, "CLIPVisionConfig"),
     "pixtral": (pixtral, PIXTRAL_DEFAULTS, "PixtralVisionConfig"),
     "llama4_vision_model": (llama4_vision, LLAMA4_DEFAULTS, "Llama4VisionConfig"),
     "qwen2_vl": (qwen2_vl_vision, QWEN2_VL_DEFAULTS, "Qwen2VLVisionConfig"),
-    **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"), (qwen3_vl_vision, {}, "")),
+    **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe"), (qwen3_vl_vision, QWEN3_VL_DEFAULTS, "Qwen3VLVisionConfig")),
+    **dict.fromkeys(
+        ("qwen3_5", "qwen3_5_moe"), (qwen3_vl_vision, {"num_position_embeddings": 2304}, "Qwen3_5VisionConfig")
+    ),
     "qwen2_5_vl": (qwen2_5_vl_vision, QWEN2_5_VL_DEFAULTS, "Qwen2_5_VLVisionConfig"),
 }

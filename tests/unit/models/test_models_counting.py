@@ -184,3 +184,39 @@ def test_an_encoder_decoder_reads_the_prompt_with_its_encoder() -> None:
     keys_and_values = 12 * 2 * 768 * 768
     n = 10
     assert counting.prefill_flops(spec, n) == 2 * (12 * layer + keys_and_values) * n + 12 * 4 * 768 * n * n
+
+
+def test_an_int4_checkpoint_with_wide_attention() -> None:
+    # published size of the checkpoint: 594 GB; experts 60·384·3·7168·2048 numbers at 4 + 16/32 bits, the rest 16 bits
+    spec = find_model("kimi-k2-thinking", None)
+    experts = 60 * 384 * 3 * 7168 * 2048
+    assert counting.weight_bytes(spec) == experts * 9 // 16 + (1026408232448 - experts) * 2
+    assert counting.weight_bytes(spec) / 1e9 == pytest.approx(594, rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("name", "total", "active"),
+    [
+        ("glm-5", 744e9, 40e9),
+        ("qwen3.5-397b-a17b", 397e9, 17e9),
+        ("qwen3-next-80b-a3b", 80e9, 3e9),
+        ("glm-4.5-air", 106e9, 12e9),
+    ],
+)
+def test_sizes_in_the_names_of_new_models(name: str, total: float, active: float) -> None:
+    spec = find_model(name, None)
+    assert spec.parameters_total == pytest.approx(total, rel=0.01)
+    in_and_out = 2 * spec.vocab_size * spec.hidden_size  # names leave the tables out of the active part
+    assert active * 0.95 <= spec.parameters_active <= active * 1.05 + in_and_out
+
+
+def test_a_sparse_indexer_caches_its_own_key() -> None:
+    spec = find_model("glm-5", None)
+    assert counting.kv_bytes_per_token(spec) == 78 * (512 + 64 + 128) * 2
+
+
+def test_delta_networks_keep_a_matrix_per_head() -> None:
+    spec = find_model("qwen3-next", None)
+    # 36 of 48 layers: 32 value heads of 128 x 128, and 4 inputs of 2·16·128 + 32·128 channels
+    assert counting.state_bytes_per_sequence(spec) == 36 * (32 * 128 * 128 + (2 * 16 * 128 + 32 * 128) * 4) * 2
+    assert counting.kv_bytes_per_token(spec) == 2 * 12 * 2 * 256 * 2

@@ -121,5 +121,17 @@ def test_unknown_formats_name_the_field(quantization: dict[str, Any], field: str
     assert caught.value.field == field
 
 
-def test_a_regular_expression_from_a_stranger_cannot_hang() -> None:
-    assert spec({"quant_method": "fp8", "ignore": ["re:(a+)+$" + "a" * 5000, "*" * 500 + "x"]}).quantization is not None
+@pytest.mark.parametrize("pattern", ["re:(a+)+$" + "a" * 5000, "re:^(?!.*experts).*$", "re:[ab]", "re:" + "(a|b)" * 40])
+def test_an_expression_we_cannot_apply_is_an_error(pattern: str) -> None:
+    with pytest.raises(ConfigError, match="cannot apply"):
+        spec({"quant_method": "fp8", "ignore": [pattern]})
+
+
+def test_many_wildcards_do_not_hang() -> None:
+    assert spec({"quant_method": "fp8", "ignore": ["*a" * 200 + "x"]}).quantization is not None
+
+
+def test_alternatives_in_an_expression() -> None:
+    quantised = spec({"quant_method": "fp8", "ignore": [r"re:.*mlp\.(gate|up)_proj.*"]})
+    kept = 32 * 2 * 4096 * 14336
+    assert weight_bytes(quantised) == pytest.approx(LINEAR - kept + (kept + TABLES + NORMS) * 2, abs=16)
