@@ -81,6 +81,8 @@ def training_precision(
         return none(
             f"nothing trains in {requested}; possible: {', '.join(TRAINING_PRECISIONS)} (method qlora keeps a 4-bit base)"
         )
+    if requested in {"fp8", "fp4"} and (spec.kind is ModelKind.DIFFUSION or not spec.attention):
+        return none(f"{requested} training covers the matrix products of transformers, not convolutions ({spec.name})")
     if requested in {"fp8", "fp4", "tf32", "fp32"}:
         if not is_native(hardware, requested):
             return none(f"{chip} has no {requested} arithmetic that we know a peak of")

@@ -155,6 +155,7 @@ def test_precision_follows_the_chip() -> None:
     assert k80.layout.precision == "fp32"
     assert refused(QWEN_7B, P4DE, TrainingWork(precision="fp8")).reason is RejectionReason.PRECISION_UNSUPPORTED
     assert one(QWEN_7B, P5, TrainingWork(precision="fp8")).layout.precision == "fp8"
+    assert refused(RESNET_50, P5, TrainingWork(precision="fp8")).reason is RejectionReason.PRECISION_UNSUPPORTED
     assert refused(QWEN_7B, P5, TrainingWork(precision="int4")).reason is RejectionReason.PRECISION_UNSUPPORTED
 
 
