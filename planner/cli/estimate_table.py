@@ -11,8 +11,9 @@ from rich.text import Text
 from planner.cli.explain_table import derivation, row_title
 from planner.cli.figures import DASH, at, dollars, dollars_per_hour, figure, hours, milliseconds, spread, words
 from planner.cli.footnotes import rejections
+from planner.cli.heading import heading
 from planner.cli.paint import BAD, GOOD, QUIET, STRONG, Cell, Column, indented, rendered, table
-from planner.cli.recommend_table import heading, layout_cell, left_out_of_the_bill, provenance
+from planner.cli.recommend_table import layout_cell, left_out_of_the_bill, provenance
 
 Document = Mapping[str, Any]
 

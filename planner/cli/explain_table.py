@@ -22,8 +22,9 @@ from planner.cli.figures import (
     whole,
     words,
 )
+from planner.cli.heading import heading, is_training, works_in_samples
 from planner.cli.paint import QUIET, STRONG, Cell, Column, indented, rendered, table
-from planner.cli.recommend_table import accelerators, heading, is_training, works_in_samples
+from planner.cli.recommend_table import accelerators
 
 Document = Mapping[str, Any]
 

@@ -120,7 +120,9 @@ def day_of(moment: Any) -> str:
 
 def words(name: str) -> str:
     """Return a word of the contract as prose: "on_demand" is "on-demand", "savings_plan_1yr" is "savings plan 1yr"."""
-    return {"on_demand": "on-demand", "kv_cache": "KV cache"}.get(name, name.replace("_", " "))
+    return {"on_demand": "on-demand", "kv_cache": "KV cache", "slo_infeasible": "latency limit missed"}.get(
+        name, name.replace("_", " ")
+    )
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:

@@ -21,7 +21,8 @@ BAND = re.compile(
 UNSAVED = re.compile(
     r"expected (?P<saved>\S+) h with checkpoints; without any the same run would be expected to take (?P<unsaved>.+)"
 )
-MISSED = re.compile(r"needs ([\d,.]+) GiB.*?([\d,.]+) available")
+MISSED = (re.compile(r"needs ([\d,.]+) GiB.*?([\d,.]+) available"), re.compile(r" ([\d,.]+) ms \(limit ([\d,.]+)\)"))
+"""How rejections say what is needed, or reached, and what there is, or may be."""
 
 
 def note_marks(rows: Sequence[Document]) -> list[tuple[str, str]]:
@@ -106,9 +107,9 @@ def rejections(items: Sequence[Document]) -> list[RenderableType]:
 
 
 def shortfall(item: Document) -> float:
-    """Return needed ÷ available memory where a rejection says so; 0 elsewhere, which leaves the order as it is."""
-    missed = MISSED.search(item["detail"])
-    if missed is None:
-        return 0.0
-    needed, available = (float(text.replace(",", "").rstrip(".")) for text in missed.groups())
-    return needed / available if available else float("inf")
+    """Return needed / available memory, or reached latency / limit, where a rejection says so; 0 elsewhere, which leaves the order as it is."""
+    for pattern in MISSED:
+        if missed := pattern.search(item["detail"]):
+            needed, available = (float(text.replace(",", "").rstrip(".")) for text in missed.groups())
+            return needed / available if available else float("inf")
+    return 0.0

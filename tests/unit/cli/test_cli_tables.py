@@ -325,3 +325,30 @@ def test_the_bill_adds_up_and_says_its_source() -> None:
         "72.00",
     ]
     assert "every line at the price of: price list" in said
+
+
+def test_limits_filters_and_assumptions_are_said() -> None:
+    document = answer(
+        row(),
+        max_ttft_ms=500,
+        percentile=95,
+        budget_usd=2000,
+        accelerator=["L40S"],
+        needs=["efa", "nvlink"],
+        assume=["pue=1.3"],
+    )
+    document["model"]["assumptions"] = ["32 layers"]
+    said = shown(document)
+    assert "TTFT at most 500 ms at p95; at most 2,000 USD a month; only L40S; with efa, nvlink; assumed pue=1.3" in said
+    assert "assumed: 32 layers" in said
+
+
+def test_the_nearest_miss_of_a_latency_limit_is_the_example() -> None:
+    misses = [
+        rejection("a1.x", "slo_infeasible", "best reachable at TP 1: TTFT p99 4973 ms (limit 3)"),
+        rejection("p5.48xlarge", "slo_infeasible", "best reachable at TP 8: TTFT p99 12 ms (limit 3)"),
+    ]
+    assert (
+        "latency limit missed  2 types, such as p5.48xlarge: best reachable at TP 8: TTFT p99 12 ms (limit 3)"
+        in shown(answer(rejections=misses))
+    )
