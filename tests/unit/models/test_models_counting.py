@@ -207,7 +207,7 @@ def test_sizes_in_the_names_of_new_models(name: str, total: float, active: float
     spec = find_model(name, None)
     assert spec.parameters_total == pytest.approx(total, rel=0.01)
     in_and_out = 2 * spec.vocab_size * spec.hidden_size  # names leave the tables out of the active part
-    assert active * 0.95 <= spec.parameters_active <= active * 1.05 + in_and_out
+    assert active * 0.95 <= spec.parameters_active <= active * 1.1 + in_and_out
 
 
 def test_a_sparse_indexer_caches_its_own_key() -> None:
