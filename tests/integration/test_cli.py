@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from planner import __version__
 from planner.bootstrap import answer_recommendation
 from planner.cli.main import main
 from planner.recommend.request import RecommendRequest
@@ -420,3 +421,31 @@ def test_names_with_control_signs_or_bytes_that_are_no_text_do_no_harm(home: Pat
     long = planner("recommend", "--model", "x" * 100_000, home=home)
     assert long.returncode == 2
     assert len(long.stderr) < 2000
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        # 7,615,616,512 x 2 / 2^30 = 14.185; 28 layers x 4 KV heads x 128 x 2 (K and V) x 2 bytes = 57,344
+        (("models", "show", "7b"), ["7,615,616,512", "14.19 GiB", "57,344 bytes", "131,072 tokens"]),
+        # 8,030,261,248 x 2 / 2^30 = 14.958; an A10G shows 22.0 GiB, 0.9 of it are 19.8
+        (("estimate", "--model", "8b", "--instance", "g5.xlarge"), ["weights  ", "14.96", "total", "19.80", "USD per hour", "1.006", "734.38"]),
+        (("prices", "list", "--instance", "p4d.24xlarge", "--region", "us-east-1"), ["on-demand", "21.96", "use1-az", "spot"]),
+        (("instances", "--instance", "g6f.xlarge,p5.48xlarge"), ["0.125 \N{MULTIPLICATION SIGN} L4", "8 \N{MULTIPLICATION SIGN} H100 SXM5 80GB", "192", "2,048"]),
+        (("models", "list"), ["Qwen2.5-7B", "7b", "7.62 billion", "Mixtral-8x7B", "ResNet-50"]),
+        (("doctor",), [f"version {__version__}", "All of it works."]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)  # fmt: skip
+def test_tables_show_figures_worked_out_by_hand(
+    words: tuple[str, ...],
+    parts: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setenv("PLANNER_DATA_DIR", str(tmp_path / "none"))
+    assert main(list(words)) == 0
+    said = capsys.readouterr().out
+    assert [part for part in parts if part not in said] == []
