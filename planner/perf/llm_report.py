@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 
 from planner.models import counting
 from planner.models.spec import ModelKind, ModelSpec
 from planner.perf import llm
-from planner.perf.memory import has_windows, inference_memory
+from planner.perf.latency import Latency
+from planner.perf.memory import DeviceWeights, has_windows, inference_memory
 from planner.perf.model import Basis, Evaluation, InferenceWork, Layout, Percentiles, Performance, Rates, Term
 from planner.perf.precision import KV_BITS
-
-if TYPE_CHECKING:
-    from planner.perf.inference import Point
+from planner.perf.serving_candidates import Candidate
 
 IDLE_POWER_SHARE = 0.3
 DECODE_POWER_SHARE = 0.7
 PREFILL_POWER_SHARE = 1.0
 """Share of TDP drawn while idle, while decoding (memory-bound) and while prefilling (compute-bound). After Patel et al. 2024
 (POLCA, arXiv:2308.12908): prompt phases reach TDP, token phases stay well below it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """An operating point: a candidate at a concurrency, with the step times behind it."""
+
+    candidate: Candidate
+    weights: DeviceWeights
+    shape: llm.Shape
+    machine: llm.Machine
+    concurrency: int
+    replicas: int
+    decode: llm.Step
+    prefill: llm.Step
+    alone_s: float
+    step_tokens: float
+    p50: Latency
+    p99: Latency
 
 
 def evaluation_of(spec: ModelSpec, point: Point, work: InferenceWork) -> Evaluation:

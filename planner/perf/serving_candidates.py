@@ -1,0 +1,145 @@
+"""Every (format, tensor-parallel degree) that could start on a hardware, and why the others could not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from planner.models.spec import ModelSpec
+from planner.perf import engines, llm
+from planner.perf.collectives import link_of
+from planner.perf.efficiencies import Efficiency, efficiency_of
+from planner.perf.layouts import expert_parallel_needed, quantization_of, why_illegal
+from planner.perf.model import Hardware, Infeasible, InferenceWork, RejectionReason
+from planner.perf.precision import KV_BITS, Format, is_native, resolve
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One hardware as one (format, tensor-parallel degree) may run it: everything that does not depend on concurrency."""
+
+    row: int  # index among the distinct hardware
+    hardware: Hardware
+    form: Format
+    kv_precision: str
+    efficiency: Efficiency
+    tp: int
+    expert_parallel: bool  # experts are dealt out whole because their width does not divide
+
+
+def why_too_long(spec: ModelSpec, work: InferenceWork) -> Infeasible | None:
+    """Return the refusal of a request that is longer than the model's context."""
+    total = work.input_tokens + work.output_tokens
+    if spec.max_context is None or total <= spec.max_context:
+        return None
+    detail = f"a request of {work.input_tokens} + {work.output_tokens} tokens is longer than {spec.name}'s context of {spec.max_context}"
+    return Infeasible(
+        reason=RejectionReason.LAYOUT_IMPOSSIBLE,
+        detail=detail,
+        figures={"tokens": total, "max_context": spec.max_context},
+    )
+
+
+def candidates_of(spec: ModelSpec, row: int, h: Hardware, work: InferenceWork) -> list[Candidate | Infeasible]:
+    """Return every format and degree that could start on one hardware, and why the others could not."""
+    support = engines.support_of(work.engine, h)
+    if isinstance(support, Infeasible):
+        return [support]
+    if h.memory_bandwidth_gb_s is None or not h.peak_tflops:
+        why = f"{h.accelerator}: memory bandwidth or dense peak is not known, so nothing can be said of its speed"
+        return [
+            Infeasible(reason=RejectionReason.ENGINE_UNSUPPORTED, detail=why, figures={"accelerator": h.accelerator})
+        ]
+    out: list[Candidate | Infeasible] = []
+    efficiency = efficiency_of(h, work.engine)
+    for requested in dict.fromkeys((work.precision, *work.allowed_precisions)):
+        form = resolve(spec, h, requested)
+        kv = form if isinstance(form, Infeasible) else _kv_precision(h, form, work)
+        if isinstance(form, Infeasible) or isinstance(kv, Infeasible):
+            out.append(form if isinstance(form, Infeasible) else kv)  # type: ignore[arg-type]  # one of the two is
+            continue
+        degrees = [work.tensor_parallel] if work.tensor_parallel else range(1, h.devices + 1)
+        legal = []
+        stored = quantization_of(spec, form)
+        why = ""
+        for tp in degrees:
+            if tp > h.devices:
+                why = f"tensor parallelism of {tp} needs {tp} devices, the instance has {h.devices}"
+                continue
+            refused = why_illegal(spec, tp, stored, shards_per_device=support.ranks_per_device)
+            if refused is None:
+                legal.append(tp)
+            elif not why:
+                why = refused
+        if not legal:
+            out.append(Infeasible(reason=RejectionReason.LAYOUT_IMPOSSIBLE, detail=why, figures={"devices": h.devices}))
+        out.extend(
+            Candidate(
+                row=row,
+                hardware=h,
+                form=form,
+                kv_precision=kv,
+                efficiency=efficiency,
+                tp=tp,
+                expert_parallel=expert_parallel_needed(spec, tp * support.ranks_per_device, stored),
+            )
+            for tp in legal
+        )
+    return out
+
+
+def _kv_precision(h: Hardware, form: Format, work: InferenceWork) -> str | Infeasible:
+    """Return the cache format: the asked one where the chip can keep it, else that of the 16-bit (or fp32) arithmetic."""
+    wanted = work.kv_precision
+    if wanted is None or wanted in ("bf16", "fp16"):
+        return form.wide if form.wide in KV_BITS else "fp32"
+    if wanted not in KV_BITS:
+        return Infeasible(
+            reason=RejectionReason.PRECISION_UNSUPPORTED,
+            detail=f"KV cache format {wanted} is not known",
+            figures={"kv_precision": wanted},
+        )
+    stored_only = h.compute_capability is not None and h.compute_capability >= 8.0
+    if wanted == "fp32" or is_native(h, wanted) or stored_only:
+        return wanted
+    return Infeasible(
+        reason=RejectionReason.PRECISION_UNSUPPORTED,
+        detail=f"{h.accelerator} cannot keep a KV cache in {wanted}",
+        figures={"accelerator": h.accelerator, "kv_precision": wanted},
+    )
+
+
+def machine_of(members: Sequence[Candidate]) -> llm.Machine:
+    """Return usable rates of many candidates as columns [hardware, 1]."""
+
+    def column(values: list[float]) -> Array:
+        return np.asarray(values, dtype=np.float64)[:, None]
+
+    links = [link_of(c.hardware) for c in members]
+    bandwidth = [(c.hardware.memory_bandwidth_gb_s or 0.0) * 1e9 for c in members]
+    narrow = [
+        c.hardware.peak_tflops[c.form.compute] * 1e12 * c.efficiency.compute_fraction(c.form.compute) for c in members
+    ]
+    wide = [c.hardware.peak_tflops[c.form.wide] * 1e12 * c.efficiency.compute_fraction(c.form.wide) for c in members]
+    return llm.Machine(
+        weights_bytes_per_s=column(
+            [b * c.efficiency.weights_bandwidth for b, c in zip(bandwidth, members, strict=True)]
+        ),
+        cache_bytes_per_s=column([b * c.efficiency.kv_bandwidth for b, c in zip(bandwidth, members, strict=True)]),
+        narrow_flops=column(narrow),
+        wide_flops=column(wide),
+        link_latency_s=column(
+            [lat * c.efficiency.link_latency_factor for (lat, _), c in zip(links, members, strict=True)]
+        ),
+        link_bytes_per_s=column(
+            [bw * c.efficiency.link_bandwidth_factor for (_, bw), c in zip(links, members, strict=True)]
+        ),
+        layer_overhead_s=column([c.efficiency.layer_overhead_s for c in members]),
+        step_overhead_s=column([c.efficiency.step_overhead_s for c in members]),
+        sequence_overhead_s=column([c.efficiency.sequence_overhead_s for c in members]),
+    )

@@ -1,0 +1,83 @@
+"""Why nothing works on a hardware, with the figures: too little memory, too slow, or no legal degree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planner.perf.latency import Moments, quantile_of
+from planner.perf.memory import GIB, available_gib
+from planner.perf.model import Infeasible, InferenceWork, RejectionReason
+from planner.perf.serving_candidates import Candidate
+
+
+def out_of_memory(c: Candidate, required: float, concurrency: int) -> Infeasible:
+    """Return what a candidate needs for `concurrency` requests against what its devices have."""
+    needs, has = required / GIB, available_gib(c.hardware)
+    devices = f" on each of {c.tp}" if c.tp > 1 else ""
+    requests = f" for {concurrency} requests" if concurrency > 1 else ""
+    return Infeasible(
+        reason=RejectionReason.OUT_OF_MEMORY,
+        detail=f"needs {needs:.1f} GiB{devices}{requests} in {c.form.weights}, {has:.1f} available",
+        figures={
+            "required_gib_per_accelerator": needs,
+            "available_gib_per_accelerator": has,
+            "tensor_parallel": c.tp,
+            "devices": c.hardware.devices,
+        },
+    )
+
+
+def too_slow(c: Candidate, moments: Moments, work: InferenceWork, i: int) -> Infeasible:
+    """Return the best figures that this layout reaches at any concurrency, beside the limits."""
+    limits = work.limits
+    at = quantile_of(moments, limits.percentile / 100)
+    figures: dict[str, float | str] = {"tensor_parallel": c.tp}
+    words, excess = [], 1.0
+    for name, values, limit in (
+        ("TTFT", at.ttft, limits.ttft_ms),
+        ("TPOT", at.tpot, limits.tpot_ms),
+        ("end-to-end", at.e2e, limits.e2e_ms),
+    ):
+        if limit is None or (name == "TPOT" and work.output_tokens <= 1):
+            continue
+        reached = float(values[i].min()) * 1e3
+        figures[f"best_{name.lower().replace('-', '_')}_ms"] = reached
+        excess = max(excess, reached / limit)
+        words.append(f"{name} p{limits.percentile} {reached:.4g} ms (limit {limit:g})")
+    figures["excess"] = excess
+    return Infeasible(
+        reason=RejectionReason.SLO_INFEASIBLE,
+        detail=f"best reachable at TP {c.tp}: {', '.join(words)}",
+        figures=figures,
+    )
+
+
+_ORDER = (
+    RejectionReason.SLO_INFEASIBLE,
+    RejectionReason.OUT_OF_MEMORY,
+    RejectionReason.LAYOUT_IMPOSSIBLE,
+    RejectionReason.PRECISION_UNSUPPORTED,
+    RejectionReason.ENGINE_UNSUPPORTED,
+)
+
+
+def main_reason(reasons: Sequence[Infeasible]) -> Infeasible:
+    """Return the failure nearest to success: too slow before too small before illegal, and of these the closest miss."""
+
+    def distance(item: Infeasible) -> tuple[int, float]:
+        figures = item.figures
+        if item.reason is RejectionReason.OUT_OF_MEMORY:
+            return _ORDER.index(item.reason), float(figures["required_gib_per_accelerator"]) / float(
+                figures["available_gib_per_accelerator"]
+            )
+        return _ORDER.index(item.reason), float(figures.get("excess", 1.0))
+
+    nearest = min(reasons, key=distance)
+    if nearest.reason is RejectionReason.OUT_OF_MEMORY:
+        degree, devices = float(nearest.figures["tensor_parallel"]), float(nearest.figures["devices"])
+        needed = float(nearest.figures["required_gib_per_accelerator"]) * degree
+        room = float(nearest.figures["available_gib_per_accelerator"]) * devices
+        if degree < devices and needed <= room:
+            detail = f"{nearest.detail}; all {devices:g} together have {room:.1f}, but no tensor-parallel degree above {degree:g} is legal"
+            return Infeasible(reason=RejectionReason.LAYOUT_IMPOSSIBLE, detail=detail, figures=nearest.figures)
+    return nearest
