@@ -22,6 +22,7 @@ class RegistryEntry:
 
     name: str
     aliases: tuple[str, ...]
+    variants: tuple[str, ...]  # other models with the same tensors; their context limit may differ
     file: str
     repository: str
     source: str
@@ -55,7 +56,7 @@ class Registry:
 
     def names(self) -> tuple[str, ...]:
         """Return every name and alias, names first."""
-        return (*(e.name for e in self.entries), *(a for e in self.entries for a in e.aliases))
+        return (*(e.name for e in self.entries), *(a for e in self.entries for a in (*e.aliases, *e.variants)))
 
 
 def spellings(name: str) -> tuple[str, ...]:
@@ -69,11 +70,12 @@ def spellings(name: str) -> tuple[str, ...]:
 
 
 def parse_registry(text: str) -> Registry:
-    """Return the registry in a CSV text with the columns name, aliases (separated by spaces), file, repository, source, retrieved_on."""
+    """Return the registry in a CSV text with the columns name, aliases and variants (separated by spaces), file, repository, source, retrieved_on."""
     entries = tuple(
         RegistryEntry(
             name=row["name"],
             aliases=tuple(row["aliases"].split()),
+            variants=tuple(row["variants"].split()),
             file=row["file"],
             repository=row["repository"],
             source=row["source"],
@@ -83,7 +85,11 @@ def parse_registry(text: str) -> Registry:
     )
     keys: dict[str, RegistryEntry] = {}
     for entry in entries:
-        for key in (entry.name.lower(), *(a.lower() for a in entry.aliases), entry.repository.lower()):
+        for key in (
+            entry.name.lower(),
+            *(a.lower() for a in (*entry.aliases, *entry.variants)),
+            entry.repository.lower(),
+        ):
             if key:
                 keys[key] = entry
     for entry in entries:  # what fine-tuning words leave of a name, unless another entry has that name

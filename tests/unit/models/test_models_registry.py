@@ -101,7 +101,7 @@ def test_every_row_is_whole_and_every_name_unique() -> None:
         assert row["source"]
         assert row["retrieved_on"]
         assert (FOLDER / row["file"]).is_file()
-        for key in (row["name"].lower(), *row["aliases"].split()):
+        for key in (row["name"].lower(), *row["aliases"].split(), *row["variants"].split()):
             assert key == key.lower()
             assert key not in seen, key
             seen.add(key)

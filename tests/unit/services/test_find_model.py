@@ -37,6 +37,13 @@ def test_a_fine_tune_says_whose_shape_it_has() -> None:
     assert any("meta-llama/Llama-3.1-8B-Instruct" in a for a in spec.assumptions)
 
 
+def test_another_model_with_the_same_tensors_is_named() -> None:
+    spec = find_model("deepseek-r1", None)
+    assert spec.name == "DeepSeek-V3"
+    assert any(a.startswith("deepseek-r1: taken as DeepSeek-V3") for a in spec.assumptions)
+    assert not any("taken as" in a for a in find_model("7b", None).assumptions)
+
+
 @pytest.mark.parametrize("as_folder", [True, False])
 def test_a_config_file_or_its_folder(tmp_path: Path, as_folder: bool) -> None:
     folder = tmp_path / "my-model"

@@ -43,7 +43,7 @@ def test_the_list_holds_every_model_once() -> None:
     models = list_models()["models"]
     names = [m["name"] for m in models]
     assert len(names) == len(set(names)) > 150
-    assert {a for m in models for a in m["aliases"]} | set(names) == set(model_names())
+    assert {a for m in models for a in m["aliases"]} | set(names) <= set(model_names())
     by_name = {m["name"]: m for m in models}
     assert by_name["Mixtral-8x7B"]["parameters_active"] == 12879925248
     assert by_name["SDXL"]["kind"] == "diffusion"
