@@ -82,6 +82,7 @@ SAME_REQUESTS: list[tuple[list[str], dict[str, Any]]] = [
     (["--params", "6.7e9", "--region", "us-east-1", "--region", "eu-west-1", "--purchase", "on_demand"], {"params": 6.7e9, "region": ["us-east-1", "eu-west-1"], "purchase": ["on_demand"]}),
     (["--model", "8b", "--requests-per-s", "20", "--input-tokens", "2000", "--output-tokens", "300", "--max-ttft-ms", "1000", "--explain"], {"model": "8b", "requests_per_s": 20, "input_tokens": 2000, "output_tokens": 300, "max_ttft_ms": 1000, "explain": True}),
     (["--model", "7b", "--mode", "training", "--method", "lora", "--dataset-tokens", "50e6", "--epochs", "3"], {"model": "7b", "mode": "training", "method": "lora", "dataset_tokens": 50000000, "epochs": 3}),
+    (["--model", "7b", "--stage", "production", "--utilisation", "1", "--purchase", "on_demand", "--purchase", "spot"], {"model": "7b", "stage": "production", "utilisation": 1, "purchase": ["on_demand", "spot"]}),
     (["--model", "405b", "--instance", "g4dn.xlarge"], {"model": "405b", "instance": ["g4dn.xlarge"]}),
 ]  # fmt: skip
 

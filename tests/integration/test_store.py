@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,6 +41,11 @@ prices = st.decimals(
         Decimal("12345678901234567890.123456789012345678901"),
     ]
 )
+
+
+@pytest.fixture(autouse=True)
+def shipped_prices_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PLANNER_DATA_DIR", str(tmp_path / "data"))
 
 
 @pytest.fixture

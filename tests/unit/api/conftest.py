@@ -29,9 +29,12 @@ def start() -> Iterator[Callable[..., Client]]:
 
 
 @pytest.fixture(scope="session")
-def client(start: Callable[..., Client], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+def client(start: Callable[..., Client], tmp_path_factory: pytest.TempPathFactory) -> Client:
     """Give one application for all tests that change nothing but its database."""
-    folder: Path = tmp_path_factory.mktemp("api")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PLANNER_DATA_DIR", str(folder / "data"))
-        yield start(database_url=f"sqlite:///{folder / 'planner.sqlite'}")
+    return start(database_url=f"sqlite:///{tmp_path_factory.mktemp('api') / 'planner.sqlite'}")
+
+
+@pytest.fixture(autouse=True)
+def shipped_prices_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Look for published snapshots in a folder that has none, whatever this machine's user has refreshed."""
+    monkeypatch.setenv("PLANNER_DATA_DIR", str(tmp_path / "data"))
