@@ -128,6 +128,8 @@ def notes_of(spec: ModelSpec, point: Point, work: InferenceWork) -> tuple[str, .
         )
     if spec.kind is ModelKind.ENCODER_DECODER and work.engine == "vllm":
         notes.append("encoder-decoder models need a plug-in in vLLM; figures are the roofline's")
+    if work.engine == "pytorch":
+        notes.append("plain PyTorch has no continuous batching: figures hold when something keeps the batch full")
     idle = c.hardware.devices - point.replicas * c.tp
     if idle:
         notes.append(f"{idle} of {c.hardware.devices} devices stay idle: {point.replicas} replicas of {c.tp}")

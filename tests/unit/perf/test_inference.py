@@ -112,6 +112,13 @@ def test_devices_that_no_replica_uses_are_named_and_idle() -> None:
     assert 0.3 * 300 + 2 * 0.7 * 300 <= found.performance.power_w <= 0.3 * 300 + 2 * 300
 
 
+def test_engines_differ_by_their_overheads() -> None:
+    spec, h = model("llama-3.1-8b"), machine("A100 SXM4 80GB")
+    rates = {e: requests(good(spec, h, engine=e, max_concurrency=1)) for e in ("tensorrt-llm", "vllm", "pytorch")}
+    assert rates["tensorrt-llm"] > rates["vllm"] > rates["pytorch"]
+    assert any("continuous batching" in note for note in good(spec, h, engine="pytorch").notes)
+
+
 def test_mfu_is_work_over_the_peak_of_all_devices() -> None:
     # Llama-3.1-8B, 1,000 + 1,000 tokens: by hand, prompt 2 x 6,979,321,856 x 1,000 + head + attention 32 x 2 x 32 x 256 x 500,500;
     # output 999 tokens x (2 x 7,504,658,432 + 32 x 2 x 32 x 256 x 1,500).
