@@ -159,6 +159,7 @@ def evaluation(
     samples_per_s, step_s = chosen.samples_per_s[row][column], chosen.step_s[row][column]
     compute_s, exposed_s = chosen.compute_s[row][column], chosen.exposed_s[row][column]
     busy = min(1.0, compute_s / step_s)
+    dealt = spec.experts > 0 and sharding == "zero3" and ranks > 1
     notes = list(item.notes)
     in_tokens = counted_in_tokens(spec)
     if in_tokens:
@@ -181,6 +182,9 @@ def evaluation(
             engine=item.engine,
             precision=item.precision,
             data_parallel=ranks,
+            expert_parallel=min(spec.experts, hw.devices if chosen.experts_inside[row][column] else ranks)
+            if dealt
+            else None,
             method=work.method,
             micro_batch=micro_batch,
             accumulation=accumulation,
@@ -196,6 +200,7 @@ def evaluation(
             micro_batch=micro_batch,
             checkpointing=checkpointing,
             visible_gib=hw.memory_visible_gib,
+            devices=hw.devices,
         ),
         performance=Performance(
             basis=Basis.MODELLED,

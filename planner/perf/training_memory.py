@@ -18,6 +18,7 @@ from planner.perf.training_work import (
     PARAMETER_EFFICIENT,
     adapter_parameters,
     counted_in_tokens,
+    dense_share,
     largest_layer_parameters,
     nf4_weight_bytes,
     one_pass,
@@ -43,7 +44,8 @@ class StateBytes:
     gradients: float
     optimizer: float
     working: float  # a layer dequantised to 16-bit (QLoRA)
-    gathered: float  # two layers that ZeRO-3 holds whole at once
+    gathered: float  # two layers that ZeRO-3 holds whole at once, without routed experts
+    gathered_experts: float  # routed experts of two layers; the devices of an instance share them
     trainable: float  # parameters
 
     @property
@@ -69,6 +71,7 @@ def state_bytes(spec: ModelSpec, work: TrainingWork, precision: str, *, master_w
     per_parameter = optimizer_bytes_per_parameter(work.optimizer, precision, master_weights=master_weights)
     n = float(spec.parameters_total)
     layer = width * largest_layer_parameters(spec)
+    experts = 2 * width * (1 - dense_share(spec)) * n / max(1, spec.layers)
     if work.method not in PARAMETER_EFFICIENT:
         return StateBytes(
             weights=width * n,
@@ -76,6 +79,7 @@ def state_bytes(spec: ModelSpec, work: TrainingWork, precision: str, *, master_w
             optimizer=per_parameter * n,
             working=0.0,
             gathered=2 * layer,
+            gathered_experts=experts,
             trainable=n,
         )
     adapters = float(adapter_parameters(spec, work.lora_rank))
@@ -86,6 +90,7 @@ def state_bytes(spec: ModelSpec, work: TrainingWork, precision: str, *, master_w
         optimizer=per_parameter * adapters,
         working=layer if work.method == "qlora" else 0.0,
         gathered=2 * layer,
+        gathered_experts=experts,
         trainable=adapters,
     )
 
@@ -188,8 +193,12 @@ def memory_fit(
     micro_batch: int,
     checkpointing: str,
     visible_gib: float,
+    devices: int | None = None,
 ) -> MemoryFit:
-    """Return the lines of one accelerator from the state of the whole model and the activations of one sample."""
+    """Return the lines of one accelerator from the state of the whole model and the activations of one sample.
+
+    `devices` of one instance share the experts that ZeRO-3 gathers (None: all ranks do).
+    """
     stage, part = SHARDING.index(sharding), 1 / ranks
     lines = [
         MemoryLine(name="weights", gib=state.weights * (part if stage >= 3 else 1) / GIB),
@@ -205,7 +214,8 @@ def memory_fit(
         lines.append(
             MemoryLine(name="logits", gib=micro_batch * kept.logits / GIB, note="16-bit and fp32 copies with gradients")
         )
-    working = max(state.working, state.gathered if stage >= 3 and ranks > 1 else 0.0)
+    gathered = state.gathered + state.gathered_experts / (devices or ranks)
+    working = max(state.working, gathered if stage >= 3 and ranks > 1 else 0.0)
     if working:
         lines.append(
             MemoryLine(name="working_weights", gib=working / GIB, note="layers gathered or dequantised at once")

@@ -29,14 +29,15 @@ class StepTraffic:
     per_micro_batch: float
 
 
-def step_traffic(sharding: str, gradient_bytes: float, weight_bytes: float) -> StepTraffic:
+def step_traffic(sharding: str, gradient_bytes: float, weight_bytes: float, dense_share: float = 1.0) -> StepTraffic:
     """Return the traffic of a sharding stage.
 
     ddp and zero1: gradients reduced, then shared (2 G) once per step. zero2: gradients reduce-scattered every micro-batch (G),
-    new weights gathered once (G). zero3: weights gathered twice (2 W) and gradients reduce-scattered (G) every micro-batch.
+    new weights gathered once (G). zero3: weights gathered twice (2 W) and gradients reduce-scattered (G) every micro-batch;
+    routed experts stay where they are (expert parallelism), so only the share outside them moves.
     """
     if sharding == "zero3":
-        return StepTraffic(per_step=0.0, per_micro_batch=2 * weight_bytes + gradient_bytes)
+        return StepTraffic(per_step=0.0, per_micro_batch=(2 * weight_bytes + gradient_bytes) * dense_share)
     if sharding == "zero2":
         return StepTraffic(per_step=gradient_bytes, per_micro_batch=gradient_bytes)
     return StepTraffic(per_step=2 * gradient_bytes, per_micro_batch=0.0)
@@ -57,5 +58,23 @@ def network_bytes_per_s(hardware: Hardware) -> float | None:
 def seconds_per_byte(devices: Array, instances: Array, link: Array, network: Array) -> Array:
     """Return the time to move one byte of a collective through both levels, s."""
     inside = (devices - 1) / devices / link
-    between = np.where(instances > 1, (instances - 1) / instances / network, 0.0)
-    return inside + between
+    return inside + between_seconds_per_byte(instances, network)
+
+
+def between_seconds_per_byte(instances: Array, network: Array) -> Array:
+    """Return the part of `seconds_per_byte` that is spent between instances, s."""
+    return np.where(instances > 1, (instances - 1) / instances / network, 0.0)
+
+
+def expert_seconds(
+    exchanged: Array, expert_traffic: float, *, devices: Array, instances: Array, link: Array, network: Array
+) -> tuple[Array, Array]:
+    """Return the time that routed experts cost per micro-batch, s, with experts over all devices and over those of an instance.
+
+    `exchanged`: bytes of tokens that one device sends to experts and gets back. Over all devices every expert stays put and tokens
+    cross the network. Inside an instance tokens stay in it, and expert weights and gradients (`expert_traffic` bytes) are
+    gathered and scattered between instances, as ZeRO-3 does.
+    """
+    inside = exchanged * (devices - 1) / devices / link
+    everywhere = inside + devices * exchanged * between_seconds_per_byte(instances, network)
+    return everywhere, inside + expert_traffic * between_seconds_per_byte(instances, network)

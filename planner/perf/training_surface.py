@@ -33,8 +33,14 @@ from planner.perf.training_memory import (
     shares,
     state_bytes,
 )
-from planner.perf.training_network import link_bytes_per_s, network_bytes_per_s, seconds_per_byte, step_traffic
-from planner.perf.training_work import SampleFlops, counted_in_tokens
+from planner.perf.training_network import (
+    expert_seconds,
+    link_bytes_per_s,
+    network_bytes_per_s,
+    seconds_per_byte,
+    step_traffic,
+)
+from planner.perf.training_work import SampleFlops, counted_in_tokens, dense_share, routed_elements
 
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -83,6 +89,7 @@ class Surface:
     exposed_s: Array
     optimizer_s: Array
     step_s: Array
+    experts_inside: Mask  # experts are dealt out inside each instance, not over all
     free_per_s: Array  # samples/s if the input pipeline kept up
     loader_bound: Mask
     samples_per_s: Array
@@ -126,10 +133,11 @@ def compute_surface(
     per_step, per_micro = [], []
     for sharding in SHARDING:
         w, g, o = shares(sharding, ranks)
-        working = np.where(ranks > 1, max(state.working, state.gathered if sharding == "zero3" else 0.0), state.working)
+        gathered = state.gathered + state.gathered_experts / devices if sharding == "zero3" else 0.0 * devices
+        working = np.where(ranks > 1, np.maximum(state.working, gathered), state.working)
         state_memory.append(state.weights * w + state.gradients * g + state.optimizer * o + working)
         optimizer_bytes.append((2 * state.optimizer + state.gradients + width * state.trainable) * o)
-        moved = step_traffic(sharding, state.gradients, state.weights)
+        moved = step_traffic(sharding, state.gradients, state.weights, dense_share(spec))
         per_step.append(moved.per_step + 0 * ranks)
         per_micro.append(moved.per_micro_batch + 0 * ranks)
 
@@ -158,10 +166,23 @@ def compute_surface(
     launch_s = LAUNCH_S_PER_BLOCK * max(1, spec.layers) * (1 + recompute / 3)
     compute_s = accumulation * np.maximum(micro_s, launch_s)
 
-    cost = seconds_per_byte(devices, instances, column([link_bytes_per_s(i.hardware) for i in items]), network)
+    link = column([link_bytes_per_s(i.hardware) for i in items])
+    cost = seconds_per_byte(devices, instances, link, network)
+    expert_s: Array = np.zeros_like(ranks)
+    experts_inside = np.zeros_like(ranks, dtype=np.bool_)
+    if spec.experts and counted_in_tokens(spec):
+        # Tokens go to their experts and back: forward, backward, recomputed forward.
+        exchanged = (2 + recompute) * micro * flops.tokens * routed_elements(spec) * width
+        expert_bytes = (2 * state.weights + state.gradients) * (1 - dense_share(spec))
+        everywhere, inside = expert_seconds(
+            exchanged, expert_bytes, devices=devices, instances=instances, link=link, network=network
+        )
+        experts_inside = inside < everywhere
+        sharded = np.array([float(sharding == "zero3") for sharding in SHARDING]).reshape(1, 1, -1, 1, 1)
+        expert_s = sharded * np.minimum(everywhere, inside)
     hidden_micro = OVERLAP * np.maximum(micro_s, launch_s)
     exposed_s = exposed(by_sharding(per_step) * cost, hidden_micro) + accumulation * exposed(
-        by_sharding(per_micro) * cost, hidden_micro
+        by_sharding(per_micro) * cost + expert_s, hidden_micro
     )
     optimizer_s = by_sharding(optimizer_bytes) / (bandwidth * OPTIMIZER_BANDWIDTH_SHARE)
     step_s = compute_s + exposed_s + optimizer_s
@@ -191,6 +212,7 @@ def compute_surface(
         exposed_s=np.broadcast_to(exposed_s, shape),
         optimizer_s=np.broadcast_to(optimizer_s, shape),
         step_s=np.broadcast_to(step_s, shape),
+        experts_inside=np.broadcast_to(experts_inside, shape),
         free_per_s=np.broadcast_to(free_rate, shape),
         loader_bound=np.broadcast_to(free_rate > loader, shape),
         samples_per_s=np.broadcast_to(np.minimum(free_rate, loader), shape),
@@ -213,6 +235,7 @@ class Chosen:
     optimizer_s: list[list[float]]
     step_s: list[list[float]]
     loader_bound: list[list[bool]]
+    experts_inside: list[list[bool]]
     samples_per_s: list[list[float]]
 
 
@@ -238,5 +261,6 @@ def choose(surface: Surface, enough: float = 0.995) -> Chosen:
         optimizer_s=at(surface.optimizer_s),
         step_s=at(surface.step_s),
         loader_bound=at(surface.loader_bound),
+        experts_inside=at(surface.experts_inside),
         samples_per_s=at(surface.samples_per_s),
     )

@@ -137,9 +137,20 @@ def nf4_weight_bytes(spec: ModelSpec) -> float:
     return sum(g.parameters * (NF4_BITS / 8 if g.quantisable else 2.0) for g in spec.tensors)
 
 
+def dense_share(spec: ModelSpec) -> float:
+    """Return the share of all parameters outside routed experts."""
+    experts = sum(g.parameters for g in spec.tensors if g.tensor_class is TensorClass.EXPERT)
+    return 1 - experts / spec.parameters_total
+
+
+def routed_elements(spec: ModelSpec) -> float:
+    """Return the numbers of one token that go to its experts and come back, one forward pass: 2 h k in each layer of experts."""
+    return sum(2.0 * spec.hidden_size * f.experts_per_token * f.count for f in spec.feed_forward if f.experts)
+
+
 def largest_layer_parameters(spec: ModelSpec) -> float:
-    """Return the parameters of the largest unit that ZeRO-3 gathers at once: a block, or the embedding if larger."""
+    """Return the parameters of the largest unit that is gathered at once: a block without its routed experts, or the embedding."""
     blocks = {TensorClass.EMBEDDING, TensorClass.HEAD}
-    in_blocks = sum(g.parameters for g in spec.tensors if g.tensor_class not in blocks)
+    in_blocks = sum(g.parameters for g in spec.tensors if g.tensor_class not in blocks | {TensorClass.EXPERT})
     outside = max((g.parameters for g in spec.tensors if g.tensor_class in blocks), default=0)
     return max(in_blocks / max(1, spec.layers), outside)

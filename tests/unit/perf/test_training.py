@@ -23,8 +23,8 @@ from planner.perf.fractions import SAMPLES, TRAINING, parameter, table
 from planner.perf.model import Basis, Evaluation, Infeasible, RejectionReason, TrainingWork
 from planner.perf.training import evaluate_training
 from planner.perf.training_memory import training_memory
-from planner.perf.training_network import seconds_per_byte, step_traffic
-from planner.perf.training_work import active_matmul_parameters, sample_flops
+from planner.perf.training_network import expert_seconds, seconds_per_byte, step_traffic
+from planner.perf.training_work import active_matmul_parameters, dense_share, routed_elements, sample_flops
 from pricing.model import InterconnectKind
 from pricing.static import load_tables
 
@@ -113,6 +113,31 @@ def test_traffic_by_hand() -> None:
     # 8 devices at 100 GB/s inside, two instances at 10 GB/s between: 7/8 / 100 + 1/2 / 10 s per GB.
     found = seconds_per_byte(np.array(8.0), np.array(2.0), np.array(100e9), np.array(10e9))
     assert float(found) == pytest.approx((7 / 8 / 100 + 1 / 2 / 10) / 1e9)
+
+
+def test_experts_move_by_hand() -> None:
+    # 8 devices at 100 GB/s, two instances at 10 GB/s; each device sends 1 GB of tokens, expert weights and gradients are 30 GB.
+    # Over all: 7/8 / 100 inside, 8 x 1/2 / 10 between. Inside an instance: the same inside, 30 x 1/2 / 10 of weights between.
+    everywhere, inside = expert_seconds(
+        np.array(1e9),
+        30e9,
+        devices=np.array(8.0),
+        instances=np.array(2.0),
+        link=np.array(100e9),
+        network=np.array(10e9),
+    )
+    assert float(everywhere) == pytest.approx(7 / 8 / 100 + 8 * 0.5 / 10)
+    assert float(inside) == pytest.approx(7 / 8 / 100 + 30 * 0.5 / 10)
+    # A token goes to 2 of Mixtral's experts and comes back, in 32 layers of width 4,096.
+    assert routed_elements(MIXTRAL) == 32 * 2 * 2 * 4096
+    assert dense_share(MIXTRAL) == pytest.approx(1 - 32 * 8 * 3 * 4096 * 14336 / MIXTRAL.parameters_total)
+
+
+def test_experts_are_dealt_out() -> None:
+    found = one(MIXTRAL, P5, TrainingWork(checkpointing="full"), 2)
+    assert found.layout.sharding == "zero3"
+    assert found.layout.expert_parallel == 8  # Mixtral has no more experts
+    assert one(QWEN_7B, P5).layout.expert_parallel is None
 
 
 def test_layout_adds_up_to_the_global_batch() -> None:
