@@ -12,6 +12,7 @@ from planner.models.decoder import DecoderShape
 from planner.models.decoders import SHAPE_READERS, decoder_spec
 from planner.models.errors import UnsupportedArchitecture
 from planner.models.fields import Fields
+from planner.models.llama_like import STYLES, read_llama_like
 from planner.models.spec import ModelSpec
 from planner.models.state_space import read_qwen3_next
 from planner.models.tally import Tally
@@ -114,8 +115,12 @@ def read_mistral3(config: Fields) -> ModelSpec:
 
 def read_qwen_vl(config: Fields) -> ModelSpec:
     """Qwen2-VL and Qwen2.5-VL: text fields at the top of older configs, under text_config in newer ones."""
-    text = config.nested("text_config") if config.has("text_config") else config
-    shape, tally = _with_head(config, _text_shape(text)), Tally()
+    shape = (
+        _text_shape(config.nested("text_config"))
+        if config.has("text_config")
+        else read_llama_like(config, STYLES["qwen2"])
+    )
+    shape, tally = _with_head(config, shape), Tally()
     _, numbers = _vision(config, config.text("model_type"))
     add_tower(tally, numbers)
     return decoder_spec(config, shape, tally)

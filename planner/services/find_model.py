@@ -13,7 +13,6 @@ from pathlib import Path
 
 from planner.models.errors import ConfigError, ModelError, UnknownModel
 from planner.models.fields import MAX_CONFIG_BYTES
-from planner.models.params_only import spec_from_params
 from planner.models.parse import parse_config
 from planner.models.registry import Registry, RegistryEntry, parse_registry
 from planner.models.spec import ModelSpec
@@ -24,6 +23,8 @@ def find_model(model: str | None, params: float | None) -> ModelSpec:
     if (model is None) == (params is None):
         raise ModelError("give exactly one of model and params, for example --model 7b or --params 6.7e9")
     if params is not None:
+        from planner.models.params_only import spec_from_params  # noqa: PLC0415 - the search for a shape is seldom asked
+
         return spec_from_params(params)
     name = (model or "").strip()
     if not name:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from planner.models.counting import flops_per_token, kv_bytes_per_token, prefill_flops, weight_bytes, windowed_kv_bytes
 from planner.models.errors import ConfigError, ModelError, UnsupportedArchitecture
-from planner.models.parse import READERS, parse_config
+from planner.models.parse import known_model_types, parse_config
 from planner.models.spec import ModelSpec
 
 DATA = Path(__file__).parents[2] / "data" / "models"
@@ -74,6 +74,7 @@ def test_the_field_is_named(change: dict[str, Any], field: str, says: str) -> No
             {"model_type": "llava", "text_config": LLAMA, "vision_config": {"model_type": "eye"}},
             "vision_config.model_type",
         ),
+        ({**LLAMA, "model_type": "qwen2_vl"}, "vision_config"),
         ({"model_type": "resnet", "embedding_size": 64, "depths": [3, 4], "hidden_sizes": [256]}, "hidden_sizes"),
         (
             {
@@ -195,7 +196,7 @@ def test_mutated_configs_are_counted_or_refused(data: st.DataObject) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(
-    model_type=st.sampled_from(sorted(READERS)),
+    model_type=st.sampled_from(known_model_types()),
     fields=st.dictionaries(
         st.sampled_from([*LLAMA, "d_model", "n_embd", "num_layers", "text_config", "depths"]), VALUES, max_size=6
     ),
