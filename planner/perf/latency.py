@@ -93,6 +93,9 @@ def moments_of(load: Load) -> Moments:
     skew = np.divide(admitted * load.prefill_s**3, variance, out=np.zeros_like(variance), where=variance > 0)
     crowded = residence - load.output_tokens * full_step
     mean = np.maximum(floor + shared * (step / 2 + load.decode_s) + admitted * load.prefill_s + queue, crowded)
+    mean = np.maximum(
+        np.minimum(mean, load.decode_s + load.concurrency * load.prefill_s), floor
+    )  # every other prompt first
     steps = load.output_tokens - 1
     after_first = np.maximum(steps, 1.0)
     tpot_deviation = np.sqrt(others * LENGTH_DEVIATION) * load.prefill_s / after_first
