@@ -13,7 +13,7 @@ from planner.models.decoders import SHAPE_READERS, decoder_spec
 from planner.models.errors import UnsupportedArchitecture
 from planner.models.fields import Fields
 from planner.models.llama_like import STYLES, read_llama_like
-from planner.models.spec import ModelSpec
+from planner.models.spec import ModelSpec, TensorClass
 from planner.models.state_space import read_qwen3_next
 from planner.models.tally import Tally
 from planner.models.towers import TOWERS, add_projector, add_tower
@@ -135,6 +135,30 @@ def read_qwen3_5(config: Fields) -> ModelSpec:
     return read_qwen3_next(text, outer=config, tally=tally)
 
 
+def read_mllama(config: Fields) -> ModelSpec:
+    """Llama 3.2 Vision: a Llama whose extra layers attend to images; requests of text alone skip those layers."""
+    text, tally = config.nested("text_config"), Tally()
+    layers = text.layer_count()
+    crossing = text.integers("cross_attention_layers", maximum=layers - 1)
+    if crossing is None or len(set(crossing)) >= layers:
+        raise text.error(
+            "cross_attention_layers", "should list the layers that attend to images, fewer than num_hidden_layers"
+        )
+    cross = len(set(crossing))
+    shape = replace(_with_head(config, read_llama_like(text, STYLES["mistral"])), layers=layers - cross, spans=())
+    vision, numbers = _vision(config, "mllama")
+    h, q_width, kv_width = shape.hidden, shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    one = 2 * h * q_width + 2 * h * kv_width + 2 * shape.head_dim + 3 * h * shape.intermediate + 2 * h + 2
+    add_tower(tally, numbers)
+    add_projector(tally, (vision.integer("vision_output_dim") + 1) * h)
+    tally.add("vision_cross_attention", TensorClass.VISION_TOWER, one, times=cross, tower="vision")
+    tally.table("token_embedding", 8, h)  # rows for image marks, without a place in the head
+    config.assumed.append(
+        f"requests of text alone: the {cross} layers that attend to images are in memory and not in the work"
+    )
+    return replace(decoder_spec(config, shape, tally), layers=layers)
+
+
 MULTIMODAL_READERS: dict[str, Callable[[Fields], ModelSpec]] = {
     "gemma3": read_gemma3,
     "llama4": read_llama4,
@@ -146,5 +170,6 @@ MULTIMODAL_READERS: dict[str, Callable[[Fields], ModelSpec]] = {
     "qwen3_vl": read_qwen_vl,
     "qwen3_vl_moe": read_qwen_vl,
     "qwen3_5": read_qwen3_5,
+    "mllama": read_mllama,
     "qwen3_5_moe": read_qwen3_5,
 }

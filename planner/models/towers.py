@@ -176,6 +176,32 @@ def qwen3_vl_vision(vision: Fields) -> int:
     return patch + positions + _numbers(stack) + merger + 2 * h + deep * (merger + 2 * merged)
 
 
+def mllama_vision(vision: Fields) -> int:
+    """Llama 3.2 Vision: tiles of an image, local and gated global layers, tables for each aspect ratio."""
+    h, heads = vision.integer("hidden_size"), vision.head_count("attention_heads", "num_attention_heads")
+    layers, global_layers = vision.layer_count(), vision.layer_count("num_global_layers")
+    stack = EncoderStack(
+        layers=layers + global_layers,
+        hidden=h,
+        heads=heads,
+        intermediate=vision.integer("intermediate_size"),
+        head_dim=vision.divisible("hidden_size", h, "attention_heads", heads),
+        qkv_bias=False,
+        o_bias=False,
+    )
+    ratios = vision.data.get("supported_aspect_ratios")
+    rows = (len(ratios) if isinstance(ratios, list) else 8) + 1
+    tiles = vision.integer("max_num_tiles", maximum=1000)
+    patch, count = _patches(vision)
+    positions = count + 1
+    tables = 2 * (rows * tiles * h + 1) + positions * h + rows * tiles * positions * h + 1
+    return patch * h + h + tables + 4 * h + _numbers(stack) + 2 * global_layers
+
+
+MLLAMA_DEFAULTS: Mapping[str, int | list[int]] = {
+    "hidden_size": 1280, "num_hidden_layers": 32, "num_global_layers": 8, "attention_heads": 16, "intermediate_size": 5120, "vision_output_dim": 7680,
+    "image_size": 448, "patch_size": 14, "max_num_tiles": 4,
+}  # fmt: skip
 QWEN3_VL_DEFAULTS: Mapping[str, int | list[int]] = {
     "num_position_embeddings": 2304,
     "deepstack_visual_indexes": [8, 16, 24],
@@ -191,5 +217,6 @@ TOWERS: dict[str, tuple[Callable[[Fields], int], Mapping[str, int | list[int]], 
     **dict.fromkeys(
         ("qwen3_5", "qwen3_5_moe"), (qwen3_vl_vision, {"num_position_embeddings": 2304}, "Qwen3_5VisionConfig")
     ),
+    "mllama": (mllama_vision, MLLAMA_DEFAULTS, "MllamaVisionConfig"),
     "qwen2_5_vl": (qwen2_5_vl_vision, QWEN2_5_VL_DEFAULTS, "Qwen2_5_VLVisionConfig"),
 }
