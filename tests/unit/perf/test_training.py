@@ -25,6 +25,7 @@ from planner.perf.training import evaluate_training
 from planner.perf.training_memory import training_memory
 from planner.perf.training_network import expert_seconds, seconds_per_byte, step_traffic
 from planner.perf.training_work import active_matmul_parameters, dense_share, routed_elements, sample_flops
+from planner.services.find_model import find_model
 from pricing.model import InterconnectKind
 from pricing.static import load_tables
 
@@ -321,6 +322,15 @@ def test_images_by_hand() -> None:
     seconds = (3 * 8.18e9 / 125e12 + 6 * 2 * 11.1e6 / 900e9) / e
     assert found.performance.rates.samples_per_s == pytest.approx(1 / seconds, rel=0.02)
     assert found.performance.rates.total_tokens_per_s is None
+
+
+def test_larger_images_take_their_share() -> None:
+    # FLOPs and activations of a convolutional network grow with the area: 448 pixels are four times 224.
+    spec = find_model("resnet50", None)
+    small = one(spec, machine("A100 SXM4 40GB"), TrainingWork(input_size=224)).performance.rates.samples_per_s
+    large = one(spec, machine("A100 SXM4 40GB"), TrainingWork(input_size=448)).performance.rates.samples_per_s
+    assert small == pytest.approx(4 * large, rel=0.02)
+    assert small == pytest.approx(one(spec, machine("A100 SXM4 40GB")).performance.rates.samples_per_s)
 
 
 def test_input_pipeline_binds() -> None:
