@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,13 @@ from planner.services.documents import to_json_bytes
 from planner.services.estimate import estimate
 from planner.services.find_model import find_model
 from planner.services.recommend import recommend
+
+
+def rows_of(file: Path, query: str) -> list[Any]:
+    """Return the rows of a query, from outside of the application."""
+    with closing(sqlite3.connect(file)) as connection:
+        return connection.execute(query).fetchall()
+
 
 MAIN = {"model": "7b", "mode": "inference"}
 
@@ -77,10 +85,8 @@ def test_equal_requests_at_once_are_one_row(start: Callable[..., Client], tmp_pa
         answers = list(pool.map(lambda _: client.post("/v1/recommendations", json=MAIN), range(6)))
     assert {answer.status_code for answer in answers} == {200}
     assert len({answer.content for answer in answers}) == 1
-    rows = (
-        sqlite3.connect(file)
-        .execute("SELECT id, snapshot_id, planner_version, json_extract(request, '$.model') FROM recommendations")
-        .fetchall()
+    rows = rows_of(
+        file, "SELECT id, snapshot_id, planner_version, json_extract(request, '$.model') FROM recommendations"
     )
     document = answers[0].json()
     assert rows == [(document["id"], document["prices"]["snapshot_id"], document["planner_version"], "7b")]
@@ -90,11 +96,7 @@ def test_the_snapshot_answered_from_is_recorded_at_the_start(start: Callable[...
     file = tmp_path / "planner.sqlite"
     start(database_url=f"sqlite:///{file}")
     meta = open_catalog().meta
-    rows = (
-        sqlite3.connect(file)
-        .execute("SELECT snapshot_id, (SELECT count(*) FROM price_quotes) FROM price_snapshots")
-        .fetchall()
-    )
+    rows = rows_of(file, "SELECT snapshot_id, (SELECT count(*) FROM price_quotes) FROM price_snapshots")
     assert rows == [(meta.snapshot_id, meta.quote_count)]
 
 
