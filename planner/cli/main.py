@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 from collections.abc import Sequence
 
@@ -11,6 +13,8 @@ from planner.cli.errors import Exit
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if argv is None and words[:1] != ["serve"]:
+        hurry()
     try:
         return answered(words)
     except KeyboardInterrupt:
@@ -20,6 +24,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         discard_stdout()
         return Exit.PIPE_CLOSED
+
+
+def hurry() -> None:
+    """Spare a process that gives one answer and ends what only long-lived ones need: garbage collection, BLAS threads."""
+    gc.disable()
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def answered(words: list[str]) -> int:
