@@ -54,8 +54,10 @@ def run(words: list[str]) -> int:
     from planner.cli import parser
     from planner.cli.output import write
 
+    if words[:1] == ["help"] and len(words) > 1:
+        words = [*words[1:], "--help"]
     if not words or words[0] in {"-h", "--help", "help"}:
-        write(parser.general_help(*(w for w in words[1:2] if w in parser.GROUPS)))
+        write(parser.general_help())
         return Exit.ANSWER if words else Exit.BAD_REQUEST
     if words[0] in {"-V", "--version"}:
         from planner import __version__

@@ -127,3 +127,17 @@ def test_the_command_is_named_as_far_as_it_was_understood() -> None:
         "planner",
         "planner",
     ]
+
+
+@pytest.mark.parametrize("words", [["help", "models", "show"], ["models", "show", "--help"], ["models", "show", "-h"]])
+def test_help_may_come_before_or_after_the_command(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 0
+    assert capsys.readouterr().out.startswith("usage: planner models show MODEL [flags]")
+
+
+@pytest.mark.parametrize("words", [["help", "models"], ["models", "--help"]])
+def test_help_of_a_group_lists_its_commands(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert "models list" in said
+    assert "recommend" not in said
