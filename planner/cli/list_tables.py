@@ -25,7 +25,7 @@ def prices_text(document: Document, *, most: int, width: int, colour: bool) -> s
             "Region",
             cells=[Cell(p["region"] if p["provider"] == "aws" else f"{p['region']} ({p['provider']})") for p in shown],
         ),
-        Column("Zone", keep=3, cells=[Cell(p["availability_zone_id"] or "") for p in shown]),
+        Column("Zone", keep=1, cells=[Cell(p["availability_zone_id"] or "") for p in shown]),
         Column(
             "$/h",
             right=True,
@@ -45,7 +45,7 @@ def prices_text(document: Document, *, most: int, width: int, colour: bool) -> s
             keep=4,
             cells=[Cell("" if p["upfront"] is None else dollars(p["upfront"])) for p in shown],
         ),
-        Column("Read on", keep=1, cells=[Cell(day_of(p["retrieved_at"])) for p in shown]),
+        Column("Read on", keep=2, cells=[Cell(day_of(p["retrieved_at"])) for p in shown]),
         Column("Source", keep=5, cells=[Cell(short(p["source"]), style=QUIET) for p in shown]),
     ]
     return listing(
