@@ -40,7 +40,7 @@ from planner.perf.training_network import (
     seconds_per_byte,
     step_traffic,
 )
-from planner.perf.training_work import SampleFlops, counted_in_tokens, dense_share, routed_elements
+from planner.perf.training_work import SampleFlops, counted_in_tokens, dense_share, dequantised_bytes, routed_elements
 
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -58,6 +58,9 @@ LAUNCH_S_PER_BLOCK = 0.3e-3
 IMAGES_PER_S_PER_VCPU = 100.0
 """Images decoded and augmented per second and vCPU (JPEG, random crop, flip, on the CPU)."""
 OPTIMIZER_BANDWIDTH_SHARE = 0.8
+DEQUANTISATION_SHARE = 0.7
+"""Share of the bandwidth that NF4 dequantisation reaches: about 0.85 in torchtune (Llama-3.2-3B, A100: 8,035 against 8,210 tokens/s
+with LoRA at 8,192 tokens a micro-batch), lower in eager kernels (litgpt on A10G, Qwen README)."""
 TRAINING_PASSES = 6
 """Times one activation crosses the memory bus: written and read in the forward pass, twice that in the backward pass."""
 
@@ -163,6 +166,8 @@ def compute_surface(
         micro_s = micro * (executed / rate + traffic / (bandwidth * column([i.efficiency.value for i in items])))
     else:
         micro_s = micro * executed / rate
+    if work.method == "qlora":  # every pass widens the base again: forward, backward, recomputed forward
+        micro_s = micro_s + (2 + recompute) * dequantised_bytes(spec) / (bandwidth * DEQUANTISATION_SHARE)
     launch_s = LAUNCH_S_PER_BLOCK * max(1, spec.layers) * (1 + recompute / 3)
     compute_s = accumulation * np.maximum(micro_s, launch_s)
 

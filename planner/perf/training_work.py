@@ -148,6 +148,11 @@ def routed_elements(spec: ModelSpec) -> float:
     return sum(2.0 * spec.hidden_size * f.experts_per_token * f.count for f in spec.feed_forward if f.experts)
 
 
+def dequantised_bytes(spec: ModelSpec) -> float:
+    """Return the bytes that widening an NF4 base once moves: read at 4.127 bits, written and read again at 16."""
+    return sum(g.parameters * (NF4_BITS / 8 + 4.0) for g in spec.tensors if g.quantisable)
+
+
 def largest_layer_parameters(spec: ModelSpec) -> float:
     """Return the parameters of the largest unit that is gathered at once: a block without its routed experts, or the embedding."""
     blocks = {TensorClass.EMBEDDING, TensorClass.HEAD}
