@@ -22,6 +22,7 @@ def other_readers() -> Mapping[str, Reader]:
     from planner.models.diffusion import DIFFUSION_READERS  # noqa: PLC0415
     from planner.models.encoder import ENCODER_READERS  # noqa: PLC0415
     from planner.models.multimodal import MULTIMODAL_READERS  # noqa: PLC0415
+    from planner.models.pyramid import PYRAMID_READERS  # noqa: PLC0415
     from planner.models.seq2seq import SEQ2SEQ_READERS  # noqa: PLC0415
     from planner.models.speech import SPEECH_READERS  # noqa: PLC0415
     from planner.models.state_space import STATE_SPACE_READERS  # noqa: PLC0415
@@ -33,6 +34,7 @@ def other_readers() -> Mapping[str, Reader]:
         **SPEECH_READERS,
         **VISION_READERS,
         **CONVNET_READERS,
+        **PYRAMID_READERS,
         **MULTIMODAL_READERS,
         **STATE_SPACE_READERS,
         **DIFFUSION_READERS,
