@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
-from pricing.model import Accelerator, AcceleratorKind, InstanceType, InterconnectKind, PurchaseOption, Quote
+from pricing.model import (
+    ACCELERATOR_PART_HOUR,
+    INSTANCE_HOUR,
+    Accelerator,
+    AcceleratorKind,
+    InstanceType,
+    InterconnectKind,
+    PurchaseOption,
+    Quote,
+)
 from pricing.reading import CONFIDENCES
 from pricing.static import SnapshotContents
 
@@ -134,7 +143,7 @@ def currency_and_unit(contents: SnapshotContents, today: date) -> Iterator[Findi
     """Yield quotes that are not in USD per hour and rates that are not in USD."""
     del today
     for quote in contents.quotes:
-        if (quote.currency, quote.unit) != ("USD", "Hrs"):
+        if quote.currency != "USD" or quote.unit not in {INSTANCE_HOUR, ACCELERATOR_PART_HOUR}:
             yield Finding("currency_and_unit", _where(quote), f"is in {quote.currency} per {quote.unit}")
     for rate in contents.rates:
         if rate.currency != "USD":

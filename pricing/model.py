@@ -120,6 +120,13 @@ class InstanceType:
         return None if self.accelerator_kind is AcceleratorKind.CPU else self.device_count * self.device_fraction
 
 
+INSTANCE_HOUR = "Hrs"
+"""Unit of a quote for a whole instance, as AWS price lists write it."""
+
+ACCELERATOR_PART_HOUR = "Hrs of the accelerators without their host"
+"""Unit of a quote for the accelerators of an instance alone: host vCPU and memory are billed on top, so it is no instance's price."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quote:
     """One price of one thing for one purchase option in one region (one zone for spot)."""
@@ -135,7 +142,7 @@ class Quote:
     term_years: int | None = None
     payment_option: str | None = None  # "no_upfront" | "partial_upfront" | "all_upfront"
     currency: str = "USD"
-    unit: str = "Hrs"
+    unit: str = INSTANCE_HOUR
     list_unit_price: Decimal | None = None
     contracted_unit_price: Decimal | None = None
     upfront: Decimal | None = None
@@ -152,7 +159,7 @@ class Quote:
     @property
     def usd_per_hour(self) -> UsdPerHour:
         """The effective price of one instance-hour in USD; refuses another currency or unit."""
-        if self.currency != "USD" or self.unit != "Hrs":
+        if self.currency != "USD" or self.unit != INSTANCE_HOUR:
             raise CurrencyError(
                 f"{self.instance_type} {self.region}: quoted in {self.currency} per {self.unit}, not USD per hour; state a rate to convert"
             )

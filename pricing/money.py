@@ -7,7 +7,7 @@ the one place where a measured float meets money). Rounding happens when a figur
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import ROUND_HALF_EVEN, Decimal
+from decimal import ROUND_HALF_EVEN, Context, Decimal
 
 HOURS_PER_MONTH = 730
 """Hours in a billing month, as cloud price calculators use it (8,760 / 12)."""
@@ -17,6 +17,8 @@ HOURS_PER_YEAR = 8760
 
 CENT = Decimal("0.01")
 MICRO_USD = Decimal("0.000001")
+WIDE = Context(prec=400, rounding=ROUND_HALF_EVEN)
+"""Rounding to a millionth must not fail on an absurdly large amount."""
 
 
 def _exact(value: Decimal | int | str) -> Decimal:
@@ -61,7 +63,7 @@ class Usd:
 
     def rounded(self, quantum: Decimal = MICRO_USD) -> Usd:
         """Return the amount rounded half-even to `quantum` (a millionth of a dollar unless told)."""
-        return Usd(self.amount.quantize(quantum, rounding=ROUND_HALF_EVEN))
+        return Usd(self.amount.quantize(quantum, context=WIDE))
 
     def __str__(self) -> str:
         return f"{self.amount:f}"

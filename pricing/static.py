@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from pricing.model import (
+    ACCELERATOR_PART_HOUR,
+    INSTANCE_HOUR,
     Accelerator,
     AcceleratorKind,
     InstanceType,
@@ -38,6 +40,8 @@ INTERRUPTION_BANDS = {
     "15-20%": (0.15, 0.20),
     ">20%": (0.20, 1.0),
 }
+UNITS = {"h": INSTANCE_HOUR, "h without host": ACCELERATOR_PART_HOUR}
+"""What stands after the currency in the unit of a price row, and the unit of its quote."""
 DECIDING = ("memory_gib", "memory_visible_gib", "memory_bandwidth_gb_s", "peak_fp16_tflops", "peak_bf16_tflops")
 """The figures of a chip on which sizing rests: the weakest of them is the confidence of the chip."""
 
@@ -168,8 +172,10 @@ def _aliases(directory: Path) -> dict[str, str]:
 
 def _quote(row: Row, **more: Any) -> Quote:
     currency, _, per = row.text("unit").partition("/")
-    if per != "h" or len(currency) != len("USD"):
-        raise row.wrong("unit", f"must be a currency per hour like USD/h, not {row.text('unit')!r}")
+    if per not in UNITS or len(currency) != len("USD"):
+        raise row.wrong(
+            "unit", f"must be a currency per hour like USD/h or USD/h without host, not {row.text('unit')!r}"
+        )
     value = row.decimal("value")
     if value <= 0:
         raise row.wrong("value", f"a price must be above zero, not {value}: leave the row out when no price is known")
@@ -178,6 +184,7 @@ def _quote(row: Row, **more: Any) -> Quote:
         "instance_type": row.text("instance_type"),
         "region": row.text("region"),
         "currency": currency,
+        "unit": UNITS[per],
         "effective_unit_price": value,
         "source": row.text("source"),
         "retrieved_at": row.midnight(),

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from planner.perf.model import RejectionReason
 from planner.recommend.model import Offer, Rejection
-from pricing.model import InstanceType, PurchaseOption, Quote
+from pricing.model import INSTANCE_HOUR, InstanceType, PurchaseOption, Quote
 from pricing.money import UsdPerHour
 
 LOCAL_ZONE = re.compile(r"^[a-z0-9]+-[a-z]{3}\d+-az\d+$")
@@ -94,7 +94,7 @@ def offer_or_rejection(
             RejectionReason.NO_PRICE,
             f"no {option.value} price{_of_terms(option, terms)} was found; there is one for {others}",
         )
-    usable = [q for q in asked if q.currency == "USD" and q.unit == "Hrs" and q.effective_unit_price > 0]
+    usable = [q for q in asked if q.currency == "USD" and q.unit == INSTANCE_HOUR and q.effective_unit_price > 0]
     if not usable:
         return rejected(RejectionReason.NO_PRICE, _why_unusable(asked))
     return _best_offer(instance, option, usable, on_demand=_on_demand_price(quotes))
@@ -109,8 +109,8 @@ def _why_unusable(quotes: Sequence[Quote]) -> str:
     quote = min(quotes, key=lambda q: (q.currency, q.effective_unit_price, q.availability_zone_id or ""))
     if quote.currency != "USD":
         return f"quoted at {quote.effective_unit_price.normalize():f} {quote.currency} per hour; no exchange rate is stated, so it cannot be ranked against USD"
-    if quote.unit != "Hrs":
-        return f"quoted per {quote.unit}, not per hour"
+    if quote.unit != INSTANCE_HOUR:
+        return f"quoted per {quote.unit}: not the price of a whole instance"
     return f"the source says {quote.effective_unit_price.normalize():f} USD per hour, which is a hole in the data and not a price"
 
 
@@ -120,7 +120,7 @@ def _on_demand_price(quotes: Sequence[Quote]) -> Decimal | None:
         for q in quotes
         if q.purchase_option is PurchaseOption.ON_DEMAND
         and q.currency == "USD"
-        and q.unit == "Hrs"
+        and q.unit == INSTANCE_HOUR
         and q.effective_unit_price > 0
     ]
     return min(prices, default=None)
@@ -131,21 +131,39 @@ def is_capped(quote: Quote, on_demand: Decimal | None) -> bool:
     return bool(quote.at_on_demand_cap) or (on_demand is not None and quote.effective_unit_price >= on_demand)
 
 
+def spot_pool(quotes: Sequence[Quote], on_demand: Decimal | None) -> tuple[Sequence[Quote], list[str]]:
+    """Return the zones to choose from and what to say of the others.
+
+    First the region's own zones with spare capacity, that is, below the on-demand cap; where there is none, Local Zones with spare
+    capacity (an account has to opt in to each, and not every service is there); where there is none, all.
+    """
+    notes: list[str] = []
+    free = [q for q in quotes if not is_capped(q, on_demand)]
+    if not free:
+        return quotes, [
+            "spot price is at the on-demand cap in every zone: that usually means no spare capacity, not a market price"
+        ]
+    if len(free) < len(quotes):
+        notes.append(f"{len(quotes) - len(free)} of {len(quotes)} zones are at the on-demand cap and were left out")
+    local = [q for q in free if LOCAL_ZONE.search(q.availability_zone_id or "")]
+    if len(local) == len(free):
+        return free, [
+            *notes,
+            "a Local Zone: an account has to opt in to it, and not every service of the region is there",
+        ]
+    if local:
+        cheapest = min(local, key=lambda q: (q.effective_unit_price, q.availability_zone_id or ""))
+        notes.append(
+            f"Local Zones are left out, as an account has to opt in to each ({cheapest.availability_zone_id}: {cheapest.effective_unit_price.normalize():f} USD/h)"
+        )
+    return [q for q in free if q not in local], notes
+
+
 def _best_offer(
     instance: InstanceType, option: PurchaseOption, quotes: Sequence[Quote], *, on_demand: Decimal | None
 ) -> Offer:
-    """Return the cheapest offer; for spot the cheapest zone with spare capacity, that is, whose price is below the on-demand cap."""
-    notes: list[str] = []
-    pool = quotes
-    if option is PurchaseOption.SPOT:
-        pool = [q for q in quotes if not is_capped(q, on_demand)]
-        if not pool:
-            pool = quotes
-            notes.append(
-                "spot price is at the on-demand cap in every zone: that usually means no spare capacity, not a market price"
-            )
-        elif len(pool) < len(quotes):
-            notes.append(f"{len(quotes) - len(pool)} of {len(quotes)} zones are at the on-demand cap and were left out")
+    """Return the cheapest offer; for spot that of `spot_pool`."""
+    pool, notes = spot_pool(quotes, on_demand) if option is PurchaseOption.SPOT else (quotes, [])
     quote = min(
         pool,
         key=lambda q: (
@@ -166,6 +184,4 @@ def _best_offer(
         )
     elif quote.confidence != "high":
         notes.append(f"price of {quote.confidence} confidence{f': {quote.notes}' if quote.notes else ''}")
-    if option is PurchaseOption.SPOT and LOCAL_ZONE.search(quote.availability_zone_id or ""):
-        notes.append(f"{quote.availability_zone_id} is a Local Zone: not every service of the region is there")
     return Offer(instance=instance, quote=quote, price=UsdPerHour(quote.effective_unit_price), notes=tuple(notes))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from decimal import ROUND_HALF_EVEN, Decimal
+from decimal import Decimal
 from typing import Any
 
 from planner.models.spec import ModelSpec
@@ -21,7 +21,7 @@ from planner.tco.inference import compute_line, kwh_per_million_inferences
 from planner.tco.model import CostLine
 from planner.tco.training import kwh_total
 from pricing.model import PurchaseOption, Quote, SnapshotMeta
-from pricing.money import MICRO_USD
+from pricing.money import Usd
 
 SIGNIFICANT_DIGITS = 6
 AS_WRITTEN = frozenset({"request", "quantity"})
@@ -60,7 +60,7 @@ def rounded(value: Any) -> Any:
 
 def money(amount: Decimal | None) -> str | None:
     """Return USD as a decimal string to a millionth, without an exponent; None stays None."""
-    return None if amount is None else f"{amount.quantize(MICRO_USD, rounding=ROUND_HALF_EVEN):f}"
+    return None if amount is None else str(Usd(amount).rounded())
 
 
 def unit_price(amount: Decimal | None) -> str | None:
@@ -84,7 +84,10 @@ def age_hours(at: datetime, now: datetime) -> int:
 
 
 def prices_document(meta: SnapshotMeta, quotes: Iterable[Quote], now: datetime) -> Document:
-    """Return the snapshot and the age of every source among the quotes that were considered; ages are whole hours of the newest figure."""
+    """Return the snapshot and the age of every source among the quotes that were considered; ages are whole hours of the newest figure.
+
+    `as_of` is the newest on-demand figure that was considered (of any option where no on-demand one was), not the newest in the snapshot.
+    """
     groups: dict[tuple[str, str], list[datetime]] = {}
     for quote in quotes:
         groups.setdefault((kind_of(quote), quote.source), []).append(quote.retrieved_at)
@@ -103,7 +106,11 @@ def prices_document(meta: SnapshotMeta, quotes: Iterable[Quote], now: datetime) 
                 "quotes": len(days),
             }
         )
-    return {"snapshot_id": meta.snapshot_id, "as_of": instant(meta.as_of), "origin": meta.origin, "sources": sources}
+    considered = [max(days) for (kind, _), days in groups.items() if kind == "on_demand"] or [
+        max(d) for d in groups.values()
+    ]
+    as_of = max(considered, default=meta.as_of)
+    return {"snapshot_id": meta.snapshot_id, "as_of": instant(as_of), "origin": meta.origin, "sources": sources}
 
 
 def model_document(spec: ModelSpec, asked: str | None, *, tokens: tuple[int, int]) -> Document:

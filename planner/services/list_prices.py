@@ -50,6 +50,8 @@ def list_prices(
 ) -> Document:
     """Return `{snapshot_id, as_of, prices[…]}`, prices as exact decimal text per `unit`, at most `limit` of them.
 
+    `as_of` is the newest figure in the list.
+
     A filter that is None or empty lets everything pass. A name that nothing has (a region, type, provider or purchase option)
     is an `UnknownName` with near misses, not an empty list; a type that exists without a price has an empty list.
     """
@@ -64,10 +66,11 @@ def list_prices(
         regions=known_regions(catalog, region),
         purchase_options=[known_purchase_option(name) for name in names(purchase_option)] or None,
     )
+    listed = quotes[:limit]
     return {
         "snapshot_id": catalog.meta.snapshot_id,
-        "as_of": plain(catalog.meta.as_of),
-        "prices": [price(q) for q in quotes[:limit]],
+        "as_of": plain(max((q.retrieved_at for q in listed), default=catalog.meta.as_of)),
+        "prices": [price(q) for q in listed],
     }
 
 

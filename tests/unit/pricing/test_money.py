@@ -46,6 +46,10 @@ def test_rounding_is_half_even_and_only_on_request() -> None:
     assert Usd("0.125").amount == Decimal("0.125")
 
 
+def test_an_absurdly_large_amount_still_rounds() -> None:
+    assert Usd("1e90").rounded() == Usd("1e90")
+
+
 @given(amounts, amounts)
 def test_sums_are_exact_and_commute(a: Decimal, b: Decimal) -> None:
     assert (Usd(a) + Usd(b)).amount == a + b

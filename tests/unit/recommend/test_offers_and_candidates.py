@@ -17,7 +17,7 @@ from planner.recommend.model import Offer, Rejection
 from planner.recommend.offers import Terms, offer_or_rejection
 from planner.recommend.request import RecommendRequest
 from planner.recommend.stages import PRESETS, with_stage
-from pricing.model import AcceleratorKind, InstanceType, InterconnectKind, PurchaseOption, Quote
+from pricing.model import ACCELERATOR_PART_HOUR, AcceleratorKind, InstanceType, InterconnectKind, PurchaseOption, Quote
 
 ONE = InstanceType(
     provider="aws",
@@ -128,6 +128,25 @@ def test_weak_prices_are_noted():
     assert "low confidence" in pick([quote("1.2", confidence="low")]).notes[0]
     assert "Local Zone" in pick([quote("1.2", "spot", availability_zone_id="use1-atl2-az1")], "spot").notes[0]
     assert pick([quote("1.2", "spot", availability_zone_id="use1-az1")], "spot").notes == ()
+
+
+def test_local_zones_only_where_the_region_itself_has_no_spare_capacity():
+    own, capped = (
+        quote("1.2", "spot", availability_zone_id="use1-az1"),
+        quote("1.2", "spot", availability_zone_id="use1-az1", at_on_demand_cap=True),
+    )
+    local = quote("0.4", "spot", availability_zone_id="use1-atl2-az1")
+    chosen = pick([local, own], "spot")
+    assert chosen.quote is own
+    assert chosen.notes == ("Local Zones are left out, as an account has to opt in to each (use1-atl2-az1: 0.4 USD/h)",)
+    assert pick([local, capped], "spot").quote is local
+
+
+def test_the_price_of_accelerators_without_their_host_is_no_price_of_an_instance():
+    found = pick([quote("1.2", unit=ACCELERATOR_PART_HOUR)])
+    assert isinstance(found, Rejection)
+    assert found.reason == "no_price"
+    assert "without their host: not the price of a whole instance" in found.detail
 
 
 def test_needs():

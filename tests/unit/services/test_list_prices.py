@@ -59,7 +59,8 @@ def test_the_document_says_which_snapshot(catalog: Catalog) -> None:
     document = list_prices(catalog, limit=1)
     assert list(document) == ["snapshot_id", "as_of", "prices"]
     assert document["snapshot_id"] == catalog.meta.snapshot_id
-    assert document["as_of"] == catalog.meta.as_of.isoformat().replace("+00:00", "Z")
+    aws = list_prices(catalog, provider="aws", region="us-east-1", purchase_option="on_demand")
+    assert aws["as_of"] == "2026-07-20T00:00:00Z", "the day of these prices, not of another cloud's newer ones"
     assert json.loads(to_json_bytes(document)) == document  # plain JSON values throughout
 
 
