@@ -14,6 +14,7 @@ from planner.models.sample_work import with_input
 from planner.models.spec import ModelKind, ModelSpec
 from planner.perf.fractions import TRAINING, efficiency_of
 from planner.perf.llm_report import IDLE_POWER_SHARE, PREFILL_POWER_SHARE
+from planner.perf.memory import ENGINE_SHARE, GIB
 from planner.perf.model import (
     Basis,
     Evaluation,
@@ -27,7 +28,7 @@ from planner.perf.model import (
     Term,
     TrainingWork,
 )
-from planner.perf.training_memory import SHARDING, memory_fit
+from planner.perf.training_memory import OPTIMIZERS, SHARDING, memory_fit
 from planner.perf.training_support import training_engine, training_precision
 from planner.perf.training_surface import (
     CHECKPOINTING,
@@ -39,7 +40,7 @@ from planner.perf.training_surface import (
     choose,
     compute_surface,
 )
-from planner.perf.training_work import SampleFlops, counted_in_tokens, sample_flops
+from planner.perf.training_work import PARAMETER_EFFICIENT, SampleFlops, counted_in_tokens, sample_flops
 
 NAMED_SHARE = 0.3
 """Share of a step from which exposed communication is named in the notes."""
@@ -55,6 +56,7 @@ def evaluate_training(
     Rates are samples/s (sequences, images) and tokens/s of all instances together. Between layouts within half a percent of
     each other the simplest wins.
     """
+    check_work(work)
     if spec.kind is ModelKind.ENCODER and spec.max_context is not None:
         work = replace(work, sequence_length=min(work.sequence_length, spec.max_context))  # learned positions end there
     if spec.kind is ModelKind.VISION and work.input_size is not None:
@@ -90,6 +92,17 @@ def evaluate_training(
                 for column, count in enumerate(instance_counts)
             ]
     return outcomes
+
+
+def check_work(work: TrainingWork) -> None:
+    """Raise `ValueError` for a word that means nothing here; it names the field and what would be right."""
+    for field, value, known in (
+        ("method", work.method, ("full", *PARAMETER_EFFICIENT)),
+        ("optimizer", work.optimizer, OPTIMIZERS),
+        ("checkpointing", work.checkpointing, (None, *CHECKPOINTING)),
+    ):
+        if value not in known:
+            raise ValueError(f"{field} {value!r} is not one of {', '.join(str(k) for k in known)}")
 
 
 def prepare(spec: ModelSpec, hardware: Hardware, work: TrainingWork, index: int) -> Prepared | Infeasible:
@@ -256,8 +269,8 @@ def refusal(
             figures={**figures, "global_batch": work.global_batch},
         )
     allowed = surface.allowed[at]
-    least = float(np.where(allowed, surface.required_bytes[at], np.inf).min()) / 2**30
-    available = hw.memory_visible_gib * 0.9
+    least = float(np.where(allowed, surface.required_bytes[at], np.inf).min()) / GIB
+    available = hw.memory_visible_gib * ENGINE_SHARE
     return Infeasible(
         reason=RejectionReason.OUT_OF_MEMORY,
         detail=f"{work.method} training of {spec.name} needs at least {least:.1f} GiB per device on {ranks}; {available:.1f} GiB usable",

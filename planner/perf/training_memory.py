@@ -26,6 +26,7 @@ from planner.perf.training_work import (
 
 Array = npt.NDArray[np.float64]
 
+OPTIMIZERS = ("adamw", "adamw_8bit")
 SHARDING = ("ddp", "zero1", "zero2", "zero3")
 KEPT_BY_CONVOLUTIONS = 2.3
 """Kept over written activations: a convolution's output and its normalised copy, and what skips around. From batches that others

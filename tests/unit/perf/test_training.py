@@ -246,6 +246,12 @@ def test_slow_network_is_named() -> None:
     assert any("communication" in note for note in starved.notes)
 
 
+@pytest.mark.parametrize("word", [{"method": "dora"}, {"optimizer": "sgd"}, {"checkpointing": "some"}])
+def test_unknown_words_are_refused(word) -> None:
+    with pytest.raises(ValueError, match=f"{next(iter(word))} .* is not one of"):
+        evaluate_training(QWEN_7B, [P5], TrainingWork(**word), [1])
+
+
 def test_same_order_as_asked() -> None:
     found = evaluate_training(LLAMA_3B, [P4D, P5], TrainingWork(), [4, 1])
     assert [[o.instances for o in row] for row in found] == [[4, 1], [4, 1]]
