@@ -19,6 +19,7 @@ STEPS = 50
 GUIDANCE_PASSES = 2
 PROMPT_TOKENS = 77
 PIXELS_PER_LATENT = 8
+MAX_BLOCK_DEPTH = 32
 
 
 @dataclass(slots=True)
@@ -102,12 +103,12 @@ def _plan(config: Fields) -> _Plan:
             )
     per_block = config.data.get("transformer_layers_per_block")
     depths = (
-        config.integers("transformer_layers_per_block", minimum=0, maximum=1000, longest=16)
+        config.integers("transformer_layers_per_block", minimum=0, maximum=MAX_BLOCK_DEPTH, longest=16)
         if isinstance(per_block, list)
         else None
     )
     flat = (
-        (config.integer("transformer_layers_per_block", maximum=1000, default=1),) * len(widths)
+        (config.integer("transformer_layers_per_block", maximum=MAX_BLOCK_DEPTH, default=1),) * len(widths)
         if depths is None
         else depths
     )
@@ -115,7 +116,7 @@ def _plan(config: Fields) -> _Plan:
         raise config.error("transformer_layers_per_block", f"has {len(flat)} entries for {len(widths)} blocks")
     return _Plan(
         widths=widths,
-        layers=config.integer("layers_per_block", maximum=100),
+        layers=config.integer("layers_per_block", maximum=MAX_BLOCK_DEPTH),
         depths=flat,
         attends_down=tuple(b.startswith("CrossAttn") for b in down),
         attends_up=tuple(b.startswith("CrossAttn") for b in up),

@@ -220,3 +220,21 @@ def test_any_bytes_are_refused_politely(data: bytes) -> None:
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda p: p.stem)
 def test_shipped_configs_are_sane(path: Path) -> None:
     sane(parse_config(path.read_bytes(), source=path.name))
+
+
+def test_an_absurdly_deep_network_is_refused_at_once() -> None:
+    blocks = 16
+    config = {
+        "_class_name": "UNet2DConditionModel",
+        "block_out_channels": [320] * blocks,
+        "down_block_types": ["CrossAttnDownBlock2D"] * blocks,
+        "up_block_types": ["CrossAttnUpBlock2D"] * blocks,
+        "layers_per_block": 2,
+        "transformer_layers_per_block": 1000,
+        "in_channels": 4,
+        "out_channels": 4,
+        "cross_attention_dim": 2048,
+    }
+    with pytest.raises(ConfigError) as caught:
+        parse(config)
+    assert caught.value.field == "transformer_layers_per_block"
