@@ -83,6 +83,10 @@ def native_dtype(config: Fields, default: str) -> str:
             word = holder.text("torch_dtype", "dtype").removeprefix("torch.")
             if word not in _DTYPES:
                 raise holder.error("torch_dtype", f"is {word!r}; it should be one of {', '.join(_DTYPES)}")
+            if word.startswith("float8") and not config.has("quantization_config"):
+                raise holder.error(
+                    "torch_dtype", f"is {word!r} without a quantization_config that says how it is scaled"
+                )
             return _DTYPES[word]
     config.assumed.append(f"torch_dtype = {default} (left out of the config)")
     return default

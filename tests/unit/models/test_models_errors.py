@@ -49,6 +49,7 @@ def parse(config: Any) -> ModelSpec:
         ({"num_key_value_heads": 3}, "num_key_value_heads", "does not divide"),
         ({"tie_word_embeddings": "yes"}, "tie_word_embeddings", "true or false"),
         ({"torch_dtype": "float7"}, "torch_dtype", "float7"),
+        ({"torch_dtype": "float8_e4m3fn"}, "torch_dtype", "quantization_config"),
         ({"layer_types": ["full_attention"]}, "layer_types", "one for each layer"),
         ({"layer_types": ["full_attention"] * 3 + ["magic"]}, "layer_types", "magic"),
         ({"quantization_config": []}, "quantization_config", "object"),
