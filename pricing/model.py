@@ -215,7 +215,7 @@ class SnapshotMeta:
     """What a snapshot says of itself. `snapshot_id` is a hash of its content: same content, same id."""
 
     snapshot_id: str
-    as_of: datetime  # the newest on-demand figure in it
+    as_of: datetime  # its newest AWS on-demand figure; without any, its newest on-demand figure
     published_at: datetime
     origin: str  # "shipped" | "refresh" | "import"
     sources: tuple[SourceAge, ...]

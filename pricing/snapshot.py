@@ -130,7 +130,9 @@ def verify_snapshot(path: Path) -> SnapshotMeta:
 def _meta_of(contents: SnapshotContents, *, published_at: datetime, origin: str) -> SnapshotMeta:
     if published_at.tzinfo is None:
         raise SnapshotError(f"published_at must say its time zone: {published_at.isoformat()}")
-    quoted = [q.retrieved_at for q in contents.quotes if q.purchase_option is PurchaseOption.ON_DEMAND]
+    on_demand = [q for q in contents.quotes if q.purchase_option is PurchaseOption.ON_DEMAND]
+    # price sheets of other clouds ride along with days of their own: the snapshot is of the day of its main source
+    quoted = [q.retrieved_at for q in on_demand if q.provider == "aws"] or [q.retrieved_at for q in on_demand]
     if not quoted:
         raise SnapshotError("a snapshot needs at least one on-demand quote: its date is that of the newest")
     try:
