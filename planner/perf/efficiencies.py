@@ -31,6 +31,7 @@ CEILING = 0.92
 """No efficiency exceeds this share of a datasheet peak: refresh, row misses and clocks leave no chip more."""
 RUNTIME_OF_KIND = {AcceleratorKind.NEURON: "neuron", AcceleratorKind.GAUDI: "gaudi"}
 """Chips on which every engine runs through the vendor's own compiled runtime."""
+ENOUGH_ROWS = 10  # a chip with fewer measured rows takes the interval of chips that were never seen
 REFERENCE_ENGINE = "vllm"  # the global values are its own
 
 
@@ -134,7 +135,7 @@ def efficiency(accelerator: str, architecture: str, engine: str) -> Efficiency:
     compute = {bits: fraction(f"compute_{bits}") for bits in ("32bit", "16bit", "8bit", "4bit")}
     overheads = value("layer_overhead") * 1e-6, value("step_overhead") * 1e-3, value("sequence_overhead") * 1e-6
     links = value("link_latency"), value("link_bandwidth")
-    interval = _interval(table, accelerator, architecture, engine)
+    low, high = _interval(table, accelerator, architecture, engine)
     sources = tuple(dict.fromkeys(f"{p.source} ({p.as_of})" for p in used))
     return Efficiency(
         **result,
@@ -144,8 +145,8 @@ def efficiency(accelerator: str, architecture: str, engine: str) -> Efficiency:
         sequence_overhead_s=overheads[2],
         link_latency_factor=links[0],
         link_bandwidth_factor=links[1],
-        low_factor=interval.p10_factor or 0.5,
-        high_factor=interval.p90_factor or 2.0,
+        low_factor=low,
+        high_factor=high,
         evidence_rows=evidence,
         sources=sources,
     )
@@ -153,10 +154,13 @@ def efficiency(accelerator: str, architecture: str, engine: str) -> Efficiency:
 
 def _interval(
     table: Mapping[tuple[str, str, str], Parameter], accelerator: str, architecture: str, engine: str
-) -> Parameter:
-    """Return the residual spread that applies: of chips with data, of a known architecture, or of what was never seen."""
-    chip = ("chip", accelerator, "weights_bandwidth") in table
+) -> tuple[float, float]:
+    """Return p10 and p90 of the residual spread that applies: of chips with data, of a known architecture, or of what was never seen."""
+    own = table.get(("chip", accelerator, "weights_bandwidth"))
     family = ("architecture", architecture, "weights_bandwidth") in table
     known_engine = engine == REFERENCE_ENGINE or any(scope == "engine" and key == engine for scope, key, _ in table)
-    novelty = "known" if chip and known_engine else "new_chip" if family else "new"
-    return table.get(("interval", novelty, "throughput")) or table["interval", "new", "throughput"]
+    novelty = "known" if own and own.rows >= ENOUGH_ROWS and known_engine else "new_chip" if family else "new"
+    row = table["interval", novelty, "throughput"]
+    if row.p10_factor is None or row.p90_factor is None:
+        raise LookupError(f"{TABLE}: interval,{novelty} lacks p10_factor or p90_factor")
+    return row.p10_factor, row.p90_factor

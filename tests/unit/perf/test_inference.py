@@ -159,6 +159,15 @@ def test_chips_without_measurements_say_so_and_get_a_wider_interval() -> None:
         assert found.performance.sources
 
 
+def test_one_measured_row_does_not_make_a_chip_known() -> None:
+    # L4 has a single published row, L40S 69; TPUs none: ever wider.
+    widths = []
+    for chip in ("L40S", "L4", "TPU v6e"):
+        e = efficiency_of(machine(chip), "vllm")
+        widths.append(e.high_factor / e.low_factor)
+    assert widths[0] < widths[1] < widths[2]
+
+
 def test_no_efficiency_exceeds_the_ceiling_on_any_chip_or_engine() -> None:
     for name in types():
         for engine in ("vllm", "tensorrt-llm", "sglang", "pytorch"):
