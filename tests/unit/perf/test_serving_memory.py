@@ -61,9 +61,15 @@ def test_int8_weights_do_not_make_an_int8_cache() -> None:
     assert line(fit, "kv_cache") == 0.1640625
 
 
-@pytest.mark.parametrize(("gib", "tokens"), [(2.89, 23648), (3.81, 31232)])
-def test_cache_capacity_in_blocks(gib: float, tokens: int) -> None:
-    assert kv_token_capacity(model("llama-3.1-8b"), gib) == pytest.approx(tokens, rel=0.005)
+@pytest.mark.parametrize(
+    ("gib", "tokens", "context", "fits"), [(2.89, 23648, 29000, False), (3.81, 31232, 20000, True)]
+)
+def test_cache_capacity_in_blocks(gib: float, tokens: int, context: int, fits: bool) -> None:
+    # 2.89 GiB / 131,072 B = 23,675 tokens; 3.81 GiB: 31,212. Logs of a running server, blocks of 16.
+    room = kv_token_capacity(model("llama-3.1-8b"), gib)
+    assert room == pytest.approx(tokens, rel=0.005)
+    assert room % 16 == 0
+    assert (room >= context) is fits
 
 
 def test_windowed_cache_lies_between_its_bounds() -> None:
