@@ -209,7 +209,7 @@ class InferenceWork:
 
     input_tokens: int = 1000
     output_tokens: int = 1000
-    precision: str | None = None  # None = the checkpoint's own format (fp16 where the chip has no bf16); else "bf16", "fp8", "int8", "int4", "fp4" …
+    precision: str | None = None  # None = the checkpoint's own format (fp16 where the chip has no bf16)
     allowed_precisions: tuple[str, ...] = ()  # quantisations that may be chosen besides
     kv_precision: str | None = None
     engine: str = "vllm"
