@@ -4,11 +4,15 @@ PricingError
 ├── CurrencyError        unlike currencies or units met in one sum or comparison
 ├── TableError           a shipped table or price sheet has a row that cannot be right (file, line, column, why)
 ├── SnapshotError        a snapshot file is missing, foreign or damaged
+├── ReplyError           a provider's reply has not the shape that it must have (source, where, why)
+│   └── NotOnePrice      a reply leaves no price, or several, where exactly one must be left
 └── UnknownName          an accelerator, instance type or region that no table knows (with near misses)
     └── AmbiguousName    several providers have an instance type of this name
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 
 class PricingError(Exception):
@@ -30,6 +34,32 @@ class TableError(PricingError):
 
 class SnapshotError(PricingError):
     """A snapshot file is missing, not ours, of another format version, or damaged."""
+
+
+class ReplyError(PricingError):
+    """A provider's reply, or one row of it, has not the shape that it must have."""
+
+    def __init__(self, *, source: str, where: str, why: str) -> None:
+        super().__init__(f"{source}: {where}: {why}")
+        self.source, self.where, self.why = source, where, why
+
+
+class NotOnePrice(ReplyError):  # noqa: N818 - reads as what it says
+    """A reply leaves no price, or several, where exactly one must be left; `left` and `excluded` are the evidence."""
+
+    def __init__(self, *, source: str, where: str, left: tuple[str, ...], excluded: Mapping[str, int]) -> None:
+        gone = ", ".join(f"{count} x {reason}" for reason, count in sorted(excluded.items())) or "nothing"
+        if left:
+            why = f"{len(left)} prices are left where one must be: {'; '.join(left)} (left out: {gone})"
+        elif excluded:
+            why = f"no price is left (left out: {gone})"
+        else:
+            why = (
+                "the reply holds no row of it: a misspelt filter gives an empty list too, so this does not say that "
+                "it is not offered"
+            )
+        super().__init__(source=source, where=where, why=why)
+        self.left, self.excluded = left, dict(excluded)
 
 
 class UnknownName(PricingError):  # noqa: N818 - reads as the field's own word
