@@ -1,0 +1,138 @@
+"""DescribeInstanceTypes replies, written by hand from the public memory sizes of the chips (MiB)."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import pytest
+
+from pricing.aws.instance_types import CHIPS, parse_instance_type, parse_instance_types
+from pricing.errors import ReplyError
+from pricing.model import AcceleratorKind, InstanceType, InterconnectKind
+from pricing.static import load_tables
+
+TABLES = load_tables()
+CHIP_TABLE = {chip.name: chip for chip in TABLES.accelerators}
+DAY = date(2026, 11, 30)
+
+
+def gpu(name: str, mib: int, count: int = 1, *, total: int | None = None, **more: Any) -> dict[str, Any]:
+    entry = {"Name": name, "Count": count, "MemoryInfo": {"SizeInMiB": mib}} | more
+    return {"GpuInfo": {"Gpus": [entry], "TotalGpuMemoryInMiB": mib * count if total is None else total}}
+
+
+def neuron(name: str, mib: int, count: int) -> dict[str, Any]:
+    entry = {"Name": name, "Count": count, "MemoryInfo": {"SizeInMiB": mib}, "CoreInfo": {"Count": 2, "Version": 2}}
+    return {"NeuronInfo": {"NeuronDevices": [entry], "TotalNeuronDeviceMemoryInMiB": mib * count}}
+
+
+def read(name: str, info: dict[str, Any], **more: Any) -> InstanceType:
+    return parse_instance_type({"InstanceType": name} | info | more, chips=CHIP_TABLE, retrieved_on=DAY)
+
+
+@pytest.mark.parametrize(
+    ("name", "info", "expected"),
+    [
+        ("g5.xlarge", gpu("A10G", 22888), ("A10G", 1, 1.0, 22888)),
+        ("p4d.24xlarge", gpu("A100", 40960, 8), ("A100 SXM4 40GB", 8, 1.0, 40960)),
+        ("p4de.24xlarge", gpu("A100", 81920, 8), ("A100 SXM4 80GB", 8, 1.0, 81920)),
+        ("p3dn.24xlarge", gpu("V100", 32768, 8), ("V100 SXM2 32GB", 8, 1.0, 32768)),
+        ("p5en.48xlarge", gpu("H200", 144384, 8), ("H200 SXM 141GB", 8, 1.0, 144384)),
+        ("p6-b200.48xlarge", gpu("B200", 183359, 8), ("B200 SXM 180GB", 8, 1.0, 183359)),
+        # the share of a chip is said
+        ("g6f.large", gpu("L4", 2861, 0, total=2861, LogicalGpuCount=1, GpuPartitionSize=0.125), ("L4", 1, 0.125, 2861)),
+        ("gr6f.4xlarge", gpu("L4", 11444, 0, total=11444, LogicalGpuCount=1, GpuPartitionSize=0.5), ("L4", 1, 0.5, 11444)),
+        ("g6.12xlarge", gpu("L4", 22888, 4, LogicalGpuCount=4, GpuPartitionSize=1.0), ("L4", 4, 1.0, 22888)),
+        # nothing is said: memory decides (22888 / 4 = 5722; 163840 / 81920 = 2)
+        ("g6f.2xlarge", gpu("L4", 5722, 0, total=5722), ("L4", 1, 0.25, 5722)),
+        ("p5.8xlarge", gpu("H100", 81920, 0, total=163840), ("H100 SXM5 80GB", 2, 1.0, 81920)),
+        # the memory of all is given as that of one
+        ("g5.12xlarge", gpu("A10G", 91552, 4), ("A10G", 4, 1.0, 22888)),
+        # Neuron
+        ("trn1.32xlarge", neuron("Trainium", 32768, 16), ("Trainium1", 16, 1.0, 32768)),
+        ("trn2.48xlarge", neuron("Trainium2", 524288, 16), ("Trainium2", 16, 1.0, 96 * 1024)),
+    ],
+)  # fmt: skip
+def test_devices(name: str, info: dict[str, Any], expected: tuple[str, int, float, float]) -> None:
+    chip, count, fraction, mib = expected
+    found = read(name, info)
+    assert (found.accelerator, found.device_count, found.device_fraction) == (chip, count, fraction)
+    assert found.device_memory_gib == pytest.approx(mib / 1024)
+    assert found.accelerators_per_instance == count * fraction
+
+
+def test_inferentia_is_not_counted_twice() -> None:
+    listed = {"Accelerators": [{"Name": "Inferentia2", "Count": 12, "MemoryInfo": {"SizeInMiB": 32768}}]}
+    found = read("inf2.48xlarge", neuron("Inferentia2", 32768, 12) | {"InferenceAcceleratorInfo": listed})
+    assert (found.accelerator, found.device_count, found.accelerator_kind) == ("Inferentia2", 12, AcceleratorKind.NEURON)  # fmt: skip
+    alone = {"Accelerators": [{"Name": "Qualcomm AI100", "Count": 8, "MemoryInfo": {"SizeInMiB": 16000}}]}
+    assert read("dl2q.24xlarge", {"InferenceAcceleratorInfo": alone}).device_count == 8
+
+
+def test_everything_else_of_a_type() -> None:
+    found = read(
+        "p5.48xlarge",
+        gpu("H100", 81920, 8),
+        VCpuInfo={"DefaultVCpus": 192},
+        MemoryInfo={"SizeInMiB": 2097152},
+        ProcessorInfo={"SupportedArchitectures": ["x86_64"]},
+        NetworkInfo={"EfaSupported": True, "NetworkCards": [{"BaselineBandwidthInGbps": 100.0}] * 32},
+        InstanceStorageInfo={"TotalSizeInGB": 30400, "NvmeSupport": "required"},
+        SupportedUsageClasses=["capacity-block", "on-demand", "spot"],
+    )
+    assert (found.family, found.vcpus, found.memory_gib, found.cpu_arch) == ("p5", 192, 2048.0, "x86_64")
+    assert (found.network_gbps, found.efa_supported, found.local_nvme_gb) == (3200.0, True, 30400.0)
+    assert (found.interconnect_kind, found.interconnect_gb_s_bidirectional) == (InterconnectKind.NVSWITCH, 900.0)
+    assert not found.capacity_block_only
+    assert read("p5e.48xlarge", gpu("H200", 144384, 8), SupportedUsageClasses=["capacity-block"]).capacity_block_only
+
+
+def test_what_the_reply_does_not_say_stays_unknown() -> None:
+    found = read("g5.xlarge", gpu("A10G", 22888))
+    assert (found.vcpus, found.memory_gib, found.network_gbps, found.local_nvme_gb) == (None, None, None, None)
+    assert read("g5.xlarge", gpu("A10G", 22888), InstanceStorageSupported=False).local_nvme_gb == 0.0
+
+
+def test_a_cpu_type_has_one_device_and_no_chip_of_the_reply() -> None:
+    found = read("m7i.large", {}, VCpuInfo={"DefaultVCpus": 2}, MemoryInfo={"SizeInMiB": 8192})
+    assert (found.accelerator, found.accelerator_kind, found.device_count) == (None, AcceleratorKind.CPU, 1)
+    assert found.accelerators_per_instance is None
+
+
+@pytest.mark.parametrize(
+    ("name", "info", "message"),
+    [
+        ("trn2u.48xlarge", {}, "every trn2u type has one"),
+        ("g9.xlarge", gpu("L9", 99999), "'L9' is not in the table"),
+        ("g5.xlarge", gpu("A10G", 30000), "A10G with 30000 MiB: the chip has 22888"),
+        ("g6f.large", gpu("L4", 9000, 0, total=9000), "no count or share of it gives that"),
+        ("g5.xlarge", gpu("A10G", 0), "no memory"),
+        ("g5.xlarge", gpu("A10G", 22888, -1), "whole number"),
+        ("g5.xlarge", {"GpuInfo": {"Gpus": []}}, "lists 0 sorts"),
+        ("g5.xlarge", {"GpuInfo": {}}, "must be a list"),
+    ],
+)
+def test_what_cannot_be_right_is_an_error(name: str, info: dict[str, Any], message: str) -> None:
+    with pytest.raises(ReplyError, match=message):
+        read(name, info)
+
+
+def test_pages_keep_what_can_be_read_and_say_why_the_rest_is_left_out() -> None:
+    media = {"MediaAcceleratorInfo": {"Accelerators": [{"Name": "U30", "Count": 1, "MemoryInfo": {"SizeInMiB": 24576}}]}}  # fmt: skip
+    pages = [
+        {"InstanceTypes": [{"InstanceType": "vt1.3xlarge"} | media, {"InstanceType": "trn2u.48xlarge"}]},
+        {"InstanceTypes": [{"InstanceType": "g5.xlarge"} | gpu("A10G", 22888)]},
+    ]
+    reading = parse_instance_types(pages, chips=TABLES.accelerators, retrieved_on=DAY)
+    assert [i.instance_type for i in reading.instance_types] == ["g5.xlarge"]
+    assert set(reading.excluded) == {"vt1.3xlarge", "trn2u.48xlarge"}
+    with pytest.raises(ReplyError, match="has no InstanceTypes"):
+        parse_instance_types([{"ResponseMetadata": {}}], chips=TABLES.accelerators, retrieved_on=DAY)
+
+
+def test_every_chip_name_leads_to_a_chip_of_the_table_and_every_shipped_chip_has_one() -> None:
+    named = {chip for chips in CHIPS.values() for chip in chips}
+    assert named <= set(CHIP_TABLE)
+    rented = {i.accelerator for i in TABLES.instance_types if i.provider == "aws" and i.accelerator_kind != "cpu"}
+    assert rented <= named
