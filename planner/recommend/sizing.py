@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from statistics import NormalDist
 
 from planner.models.spec import ModelSpec
 from planner.perf.model import Evaluation, Infeasible, Outcome, Rates, RejectionReason
@@ -88,6 +89,29 @@ def serve(
         served_per_s=served,
         cost=serving_cost((line,), served_per_s=served, shape=shape),
     )
+
+
+def slots_of(row: Serving) -> int | None:
+    """Return how many requests all copies together keep in flight; None where the layout has no such figure."""
+    layout = row.evaluation.layout
+    if layout.max_concurrency is None:
+        return None
+    return layout.max_concurrency * (layout.replicas_per_instance or 1) * row.groups
+
+
+def copies_for_random_arrivals(row: Serving, *, quantile: float = 0.99) -> int | None:
+    """Return the fewest copies at which that share of random (Poisson) arrivals finds a slot free; None where slots are unknown.
+
+    Without queueing the requests in flight are Poisson with mean a = served x residence, residence = slots / capacity (Little's law), so
+    a + z·sqrt(a) slots are wanted. The latencies of a row are those with at most its slots in flight: fewer copies than this, and
+    arrivals beyond the slots wait on top of the stated TTFT. One pool of slots is assumed: a balancer that knows which replica has room.
+    """
+    slots = slots_of(row)
+    if slots is None:
+        return None
+    in_flight = row.served_per_s * slots / row.capacity_per_s
+    wanted = in_flight + NormalDist().inv_cdf(quantile) * math.sqrt(in_flight)
+    return max(1, math.ceil(wanted * row.groups / slots - ALMOST))
 
 
 def serving_spread(row: Serving, load: Load) -> tuple[Spread, Spread]:

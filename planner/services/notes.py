@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from planner.recommend.model import Run, Serving, Sized
 from planner.recommend.offers import COMMITMENTS
+from planner.recommend.sizing import copies_for_random_arrivals, slots_of
 from planner.tco.assumptions import Assumptions
 from planner.tco.commitments import term_hours
 from planner.tco.spot import expected_hours
@@ -16,9 +17,14 @@ from pricing.money import CENT
 LONGEST_TOLD_HOURS = 1e6  # an expectation beyond a century is told as such
 
 
-def notes_of(row: Sized, assumptions: Assumptions) -> list[str]:
-    """Return what a reader of the row must know: where the price is weak, what may be interrupted, what the layout implies."""
+def notes_of(row: Sized, assumptions: Assumptions, *, stated_load: bool = False) -> list[str]:
+    """Return what a reader of the row must know: where the price is weak, what may be interrupted, what the layout implies.
+
+    `stated_load`: the row is sized for requests per second that the request names.
+    """
     notes = [*row.offer.notes, *commitment_notes(row)]
+    if stated_load and isinstance(row, Serving):
+        notes.extend(queueing_notes(row))
     risk = row.offer.interruption
     if risk is not None:
         unknown = risk.assumed and isinstance(row, Serving)
@@ -40,6 +46,18 @@ def commitment_notes(row: Sized) -> Iterator[str]:
         due = row.offer.price.for_hours(term_hours(quote.term_years)) * row.instance_count
         years = "1 year" if quote.term_years == 1 else f"{quote.term_years} years"
         yield f"committed for {years}: {due.rounded(CENT)} USD is due whether used or not; only the hours of use are in this bill"
+
+
+def queueing_notes(row: Serving) -> Iterator[str]:
+    """Yield that random arrivals would queue, where the sizing leaves no room for them, and how many instances would."""
+    copies, slots = copies_for_random_arrivals(row), slots_of(row)
+    if copies is None or slots is None or copies <= row.groups or row.evaluation.performance.ttft_ms is None:
+        return
+    used = row.served_per_s / row.capacity_per_s
+    yield (
+        f"runs at {used:.0%} of capacity: latencies hold with up to {slots:,} requests in flight; if requests come at random, "
+        f"more than 1 in 100 would first wait in a queue; {copies * row.evaluation.instances} instances leave room for them"
+    )
 
 
 def without_checkpoints(row: Run, assumptions: Assumptions) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import heapq
 import random
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -25,7 +26,16 @@ from planner.perf.model import (
 from planner.recommend.model import InterruptionRisk, Offer, Rejection, Run
 from planner.recommend.ranking import identity, latency_ms, pareto_front, ranked, unit_cost
 from planner.recommend.rejections import grouped
-from planner.recommend.sizing import Load, TrainingLoad, groups_for, run_or_rejection, serve, serving_or_rejection
+from planner.recommend.sizing import (
+    Load,
+    TrainingLoad,
+    copies_for_random_arrivals,
+    groups_for,
+    run_or_rejection,
+    serve,
+    serving_or_rejection,
+    slots_of,
+)
 from planner.tco.assumptions import Assumptions
 from pricing.model import AcceleratorKind, InstanceType, PurchaseOption, Quote
 from pricing.money import UsdPerHour
@@ -204,3 +214,40 @@ def test_a_run_that_interruptions_never_let_finish_is_rejected():
 @pytest.mark.parametrize("text", ["0.1", "0.30000000000000004"])
 def test_prices_are_used_exactly(text):
     assert serve(offer(text), evaluation(), LOAD).cost.lines[0].unit_price == Decimal(text)
+
+
+def in_flight_at_most(slots: int, rate: float, replicas: int = 1) -> Evaluation:
+    base = evaluation(rate)
+    return dataclasses.replace(
+        base, layout=dataclasses.replace(base.layout, max_concurrency=slots // replicas, replicas_per_instance=replicas)
+    )
+
+
+def share_that_waits(slots: int, arrivals_per_s: float, residence_s: float) -> float:
+    """Simulate `slots` servers with random arrivals; the share of requests that finds all of them taken."""
+    chance = random.Random(7)
+    now, waiting, requests = 0.0, 0, 60_000
+    free_at = [0.0] * slots
+    for n in range(requests):
+        now += chance.expovariate(arrivals_per_s)
+        earliest = heapq.heappop(free_at)
+        waiting += n >= requests // 10 and earliest > now
+        heapq.heappush(free_at, max(now, earliest) + residence_s)
+    return waiting / (requests * 0.9)
+
+
+def test_random_arrivals_want_more_copies_than_the_mean_load():
+    # one copy: 80 slots at 5.11/s, so a request stays 15.66 s; 5/s keep 78.3 in flight: 78.3 + 2.326 x 8.85 = 98.9 slots, 2 copies
+    full = serve(offer(), in_flight_at_most(80, 5.11, replicas=2), dataclasses.replace(LOAD, requests_per_s=5.0))
+    assert (full.groups, slots_of(full), copies_for_random_arrivals(full)) == (1, 80, 2)
+    # 3.8/s: 59.5 + 2.326 x 7.71 = 77.4 of 80
+    easy = serve(offer(), in_flight_at_most(80, 5.11), dataclasses.replace(LOAD, requests_per_s=3.8))
+    assert copies_for_random_arrivals(easy) == 1
+    assert copies_for_random_arrivals(serve(offer(), evaluation(), LOAD)) is None  # no slots are known
+
+
+def test_a_simulation_agrees_about_who_waits():
+    residence = 80 / 5.11
+    assert share_that_waits(80, 5.0, residence) > 0.5  # sized to the mean: most requests queue
+    assert share_that_waits(160, 5.0, residence) < 0.01
+    assert share_that_waits(80, 3.8, residence) < 0.02
