@@ -12,19 +12,20 @@ from planner.tco.commitments import term_hours
 from planner.tco.spot import expected_hours
 from planner.tco.training import MINUTES_PER_HOUR
 from pricing.model import PurchaseOption
-from pricing.money import CENT
+from pricing.money import CENT, from_measured
 
 LONGEST_TOLD_HOURS = 1e6  # an expectation beyond a century is told as such
 
 
-def notes_of(row: Sized, assumptions: Assumptions, *, stated_load: bool = False) -> list[str]:
+def notes_of(row: Sized, assumptions: Assumptions, *, stated_load: bool = False, images: bool = False) -> list[str]:
     """Return what a reader of the row must know: where the price is weak, what may be interrupted, what the layout implies.
 
-    `stated_load`: the row is sized for requests per second that the request names.
+    `stated_load`: the row is sized for requests per second that the request names. `images`: a sample is a picture to be looked at.
     """
     notes = [*row.offer.notes, *commitment_notes(row)]
-    if stated_load and isinstance(row, Serving):
-        notes.extend(queueing_notes(row))
+    if isinstance(row, Serving):
+        notes.extend(queueing_notes(row) if stated_load else ())
+        notes.extend(feeding_notes(row) if images else ())
     risk = row.offer.interruption
     if risk is not None:
         unknown = risk.assumed and isinstance(row, Serving)
@@ -58,6 +59,21 @@ def queueing_notes(row: Serving) -> Iterator[str]:
         f"runs at {used:.0%} of capacity: latencies hold with up to {slots:,} requests in flight; if requests come at random, "
         f"more than 1 in 100 would first wait in a queue; {copies * row.evaluation.instances} instances leave room for them"
     )
+
+
+def feeding_notes(row: Serving) -> Iterator[str]:
+    """Yield that the accelerators take more pictures than the CPUs beside them decode: the rate holds for inputs that arrive ready."""
+    from planner.perf.training_surface import IMAGES_PER_S_PER_VCPU  # noqa: PLC0415 - NumPy is loaded by now, not at start
+
+    vcpus = row.offer.instance.vcpus
+    if not vcpus:
+        return
+    fed = IMAGES_PER_S_PER_VCPU * vcpus * row.instance_count
+    if row.served_per_s > fed:
+        yield (
+            f"the rate is of the accelerators alone, inputs ready: {vcpus * row.instance_count:,} vCPUs decode about {fed:,.0f} images/s "
+            f"(assumed {IMAGES_PER_S_PER_VCPU:g} each), which makes {row.cost.usd_per_hour.amount * 1_000_000 / from_measured(fed * 3600):.3g} USD per million"
+        )
 
 
 def without_checkpoints(row: Run, assumptions: Assumptions) -> str:

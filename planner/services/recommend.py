@@ -122,7 +122,12 @@ def document_of(
         pue=assumptions.pue,
         now=now,
         pareto=on_front,
-        notes=notes_of(row, assumptions, stated_load=load_of(request, spec).requests_per_s is not None),
+        notes=notes_of(
+            row,
+            assumptions,
+            stated_load=load_of(request, spec).requests_per_s is not None,
+            images=spec.kind is ModelKind.VISION,
+        ),
         explanation=explanation_of(row, request=request, spec=spec, assumptions=assumptions)
         if request.explain
         else None,
