@@ -11,9 +11,12 @@ from planner.tco.assumptions import Assumptions
 from planner.tco.commitments import term_hours
 from planner.tco.spot import expected_hours
 from planner.tco.training import MINUTES_PER_HOUR
-from pricing.model import PurchaseOption
+from pricing.model import AcceleratorKind, PurchaseOption
 from pricing.money import CENT, from_measured
 
+ARM = "arm64"
+COMPILE_SHARE = 3.0
+"""Host memory per weights that Neuron's compiler is taken to need at least: 2.1 failed (see `starting_notes`), 8 is known to do."""
 LONGEST_TOLD_HOURS = 1e6  # an expectation beyond a century is told as such
 
 
@@ -22,7 +25,7 @@ def notes_of(row: Sized, assumptions: Assumptions, *, stated_load: bool = False,
 
     `stated_load`: the row is sized for requests per second that the request names. `images`: a sample is a picture to be looked at.
     """
-    notes = [*row.offer.notes, *commitment_notes(row)]
+    notes = [*row.offer.notes, *commitment_notes(row), *starting_notes(row)]
     if isinstance(row, Serving):
         notes.extend(queueing_notes(row) if stated_load else ())
         notes.extend(feeding_notes(row) if images else ())
@@ -47,6 +50,25 @@ def commitment_notes(row: Sized) -> Iterator[str]:
         due = row.offer.price.for_hours(term_hours(quote.term_years)) * row.instance_count
         years = "1 year" if quote.term_years == 1 else f"{quote.term_years} years"
         yield f"committed for {years}: {due.rounded(CENT)} USD is due whether used or not; only the hours of use are in this bill"
+
+
+def starting_notes(row: Sized) -> Iterator[str]:
+    """Yield what may keep the software from starting: an Arm host beside a GPU, and a host too small to compile for Neuron.
+
+    Neuron: Llama-3.1-8B (15 GiB) is killed while compiling on the 32 GiB of a trn1.2xlarge (aws-neuron/nki-samples issue 87, 2025-08).
+    """
+    instance, layout = row.offer.instance, row.evaluation.layout
+    if instance.accelerator_kind is AcceleratorKind.GPU and instance.cpu_arch == ARM:
+        yield "its CPUs are Arm: see first that image and engine have a build for Arm and this GPU, or build them"
+    weights = sum(line.gib for line in row.evaluation.memory.lines if line.name == "weights") * (
+        layout.tensor_parallel or 1
+    )
+    host = instance.memory_gib
+    if instance.accelerator_kind is AcceleratorKind.NEURON and host is not None and host < COMPILE_SHARE * weights:
+        yield (
+            f"{host:g} GiB of host memory may be too little to compile and load {weights:.1f} GiB of weights for Neuron: "
+            "compile on a larger instance first, or take one"
+        )
 
 
 def queueing_notes(row: Serving) -> Iterator[str]:
