@@ -30,10 +30,10 @@ from pydantic_core import PydanticCustomError
 
 from planner.api.problems import FieldError, invalid
 from planner.recommend.errors import BadRequest
-from planner.recommend.request import Option, check_field
+from planner.recommend.request import Option, RecommendRequest, check_field
+from planner.recommend.stages import request_of
 
 LONGEST_TEXT = 200
-LONGEST_LIST = 500
 PRINTABLE = r"^[^\x00-\x1f\x7f]*$"
 DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -108,7 +108,8 @@ class RequestSchema(Generic[Request]):
             values["model"] = config_name(config)
         if wrong:
             raise invalid(wrong)
-        return Accepted(request=self.request_class(**values), config=config)
+        request: Any = request_of(values) if self.request_class is RecommendRequest else self.request_class(**values)
+        return Accepted(request=request, config=config)
 
     def _check(self, name: str, value: Any) -> list[FieldError]:
         try:
@@ -139,7 +140,7 @@ class RequestSchema(Generic[Request]):
                     FieldError(
                         field=place,
                         value=each["input"],
-                        why=_why(each["type"], str(each["msg"])),
+                        why=_why(each["type"], str(each["msg"]), each.get("ctx", {})),
                         expected=self._example(name),
                     )
                 )
@@ -182,12 +183,13 @@ WHY = {
     "finite_number": "must be a finite number",
     "bool_type": "must be true or false",
     "list_type": "must be a list",
-    "too_long": f"has more than {LONGEST_LIST} entries",
     "dict_type": "must be an object",
 }
 
 
-def _why(kind: str, message: str) -> str:
+def _why(kind: str, message: str, context: Mapping[str, Any]) -> str:
+    if kind == "too_long":
+        return f"has more than {context['max_length']} entries"
     return WHY.get(kind, message[:1].lower() + message[1:])
 
 
@@ -196,7 +198,7 @@ def _body_model(request_class: type, options: Mapping[str, Option]) -> type[Base
     fields: dict[str, Any] = {}
     for f in dataclasses.fields(request_class):
         fields[f.name] = (
-            _body_type(hints[f.name]),
+            _body_type(hints[f.name], options[f.name]),
             Field(
                 default=_body_default(f.default),
                 description=_description(f.name, options[f.name]),
@@ -210,11 +212,11 @@ def _body_model(request_class: type, options: Mapping[str, Option]) -> type[Base
     )
 
 
-def _body_type(hint: Any) -> Any:
+def _body_type(hint: Any, what: Option) -> Any:
     inner, optional, repeatable = _parts(hint)
     plain = PLAIN_TYPES[inner]
     body: Any = (
-        Annotated[types.GenericAlias(list, (plain,)), Field(strict=True, max_length=LONGEST_LIST)]
+        Annotated[types.GenericAlias(list, (plain,)), Field(strict=True, max_length=what.longest)]
         if repeatable
         else plain
     )

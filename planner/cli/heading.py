@@ -116,6 +116,9 @@ def work_assumptions(document: Document) -> list[str]:
     load = "at full load" if share == 1 else f"at {figure(share * 100)} % utilisation"
     if request.get("requests_per_s"):
         load = f"sized for {figure(request['requests_per_s'])} requests/s"
+    if request.get("traffic"):
+        series = request["traffic"]
+        load = f"sized for the peak of {figure(max(series))} requests/s, paid by the mean of {figure(sum(series) / len(series))}"
     return [unit, load]
 
 

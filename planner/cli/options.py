@@ -9,10 +9,12 @@ import dataclasses
 from argparse import Namespace
 from collections.abc import Callable, Mapping
 from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from planner.cli.errors import UsageError
-from planner.recommend.request import Option, suggestion
+from planner.recommend.request import Option, RecommendRequest, suggestion
+from planner.recommend.stages import request_of
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -46,7 +48,7 @@ def add_request_flags(parser: ArgumentParser, request: type[Any]) -> None:
             settings["action"] = "store_true"
         else:
             settings["metavar"] = metavar(f, what)
-            if what.repeatable:
+            if what.repeatable and what.column is None:
                 settings["action"] = "append"
         groups[what.group].add_argument(flag_of(f.name), **settings)
 
@@ -60,6 +62,8 @@ def type_of(f: dataclasses.Field[Any]) -> str:
 
 def metavar(f: dataclasses.Field[Any], what: Option) -> str:
     """Return the word that stands for the value in the help."""
+    if what.column is not None:
+        return "FILE.csv"
     if what.choices:
         return "CHOICE"
     return {"int": "N", "float": "NUMBER", "date": "YYYY-MM-DD"}.get(type_of(f), "TEXT")
@@ -72,7 +76,9 @@ def help_text(f: dataclasses.Field[Any], what: Option) -> str:
         extras.append(f"in {what.unit}" if what.unit != "fraction" else "a fraction, 0 to 1")
     if what.choices:
         extras.append("one of " + ", ".join(what.choices))
-    if what.repeatable:
+    if what.column is not None:
+        extras.append(f"CSV with a column {what.column}, one row an interval")
+    elif what.repeatable:
         extras.append("repeatable or comma-separated")
     if f.default not in (None, (), False, dataclasses.MISSING) and "default" not in what.help:
         extras.append(
@@ -98,13 +104,15 @@ def request_from(args: Namespace, request: type[Request]) -> Request:
         what: Option = f.metadata["option"]
         if type_of(f) == "bool":
             given[f.name] = text
+        elif what.column is not None:
+            given[f.name] = series(flag_of(f.name), text, what.column, longest=what.longest)
         elif what.repeatable:
             given[f.name] = tuple(
                 dict.fromkeys(parsed(f, what, part.strip()) for item in text for part in item.split(","))
             )
         else:
             given[f.name] = parsed(f, what, text)
-    return request(**given)
+    return request_of(given) if request is RecommendRequest else request(**given)  # type: ignore[return-value]  # it is one
 
 
 def parsed(f: dataclasses.Field[Any], what: Option, text: str) -> Any:
@@ -160,6 +168,33 @@ def whole_number(flag: str, text: str) -> int:
         return int(text)
     except ValueError:
         return int(value)
+
+
+def series(flag: str, path: str, column: str, *, longest: int) -> tuple[float, ...]:
+    """Return one column of a CSV file as numbers; an error names the line."""
+    import csv
+
+    try:
+        with Path(path).open(encoding="utf-8-sig", newline="") as file:
+            rows = csv.DictReader(file)
+            if column not in (rows.fieldnames or ()):
+                raise UsageError(f"{flag}: {path}: has no column {column!r}; its first line must name its columns")
+            values: list[float] = []
+            for row in rows:
+                if len(values) == longest:
+                    raise UsageError(f"{flag}: {path}: has more than {longest} rows; give means of longer intervals")
+                text = row[column] or ""
+                try:
+                    values.append(float(text))
+                except ValueError:
+                    raise UsageError(f"{flag}: {path}:{rows.line_num}: {column}: {text!r} is not a number") from None
+    except OSError as e:
+        raise UsageError(f"{flag}: {path!r} cannot be read: {e.strerror or e}") from None
+    except (UnicodeDecodeError, csv.Error):
+        raise UsageError(f"{flag}: {path}: is not a CSV file in UTF-8") from None
+    if not values:
+        raise UsageError(f"{flag}: {path}: has no rows below its column names")
+    return tuple(values)
 
 
 def limit_of(text: str | None) -> int | None:

@@ -18,7 +18,10 @@ from pricing.model import PurchaseOption
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """What a request field means: help text, unit, bounds, choices. `repeatable` fields are tuples."""
+    """What a request field means: help text, unit, bounds, choices. `repeatable` fields are tuples of at most `longest` values.
+
+    A field with a `column` is a series: on the command line it is a CSV file with that column.
+    """
 
     help: str
     unit: str = ""
@@ -27,6 +30,8 @@ class Option:
     exclusive_minimum: bool = False
     choices: tuple[str, ...] = ()
     repeatable: bool = False
+    longest: int = 500
+    column: str | None = None
     example: Any = None
     group: str = "general"  # general | inference | training | constraints | prices | output
 
@@ -87,6 +92,18 @@ class RecommendRequest:
         exclusive_minimum=True,
         maximum=1e9,
         group="inference",
+    )
+    traffic: tuple[float, ...] = option(
+        (),
+        help="load over time, one figure for each of equal intervals: sized for its peak, paid by its mean",
+        unit="requests/s",
+        minimum=0,
+        maximum=1e9,
+        repeatable=True,
+        column="requests_per_s",
+        longest=8784,
+        group="inference",
+        example=[2.0, 8.0, 5.0],
     )
     utilisation: float = option(
         1.0,
@@ -229,6 +246,14 @@ class RecommendRequest:
         for f in dataclasses.fields(self):
             check_field(f.name, getattr(self, f.name), f.metadata["option"])
         check_one_model(self.model, self.params)
+        if self.traffic and self.requests_per_s is not None:
+            raise BadRequest(
+                field="requests_per_s", value=self.requests_per_s, why="excludes traffic", expected="give one load"
+            )
+        if self.traffic and not any(self.traffic):
+            raise BadRequest(
+                field="traffic", value="all zero", why="is no load", expected="give at least one figure above 0"
+            )
         if self.mode == "training" and (self.dataset_tokens is None) == (self.dataset_size is None):
             raise BadRequest(
                 field="dataset_tokens",
@@ -411,6 +436,8 @@ def check_field(name: str, value: Any, what: Option) -> None:
     values = value if what.repeatable else (value,)
     if what.repeatable and not isinstance(value, tuple):
         raise BadRequest(field=name, value=value, why="must be a list")
+    if what.repeatable and len(value) > what.longest:
+        raise BadRequest(field=name, value=f"{len(value)} values", why=f"is longer than {what.longest}")
     for v in values:
         if what.choices and str(v) not in what.choices:
             raise BadRequest(

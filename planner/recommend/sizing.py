@@ -27,12 +27,21 @@ FULL_STATE_BYTES = {"adamw": 12, "adamw_8bit": 6}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What is to be served, and the tokens of a request (None: priced per sample)."""
+    """What is to be served, and the tokens of a request (None: priced per sample).
+
+    `requests_per_s` is what must be carried; of a load that varies it is the peak, and `mean_requests_per_s` what is really served.
+    """
 
     requests_per_s: float | None
     utilisation: float
     input_tokens: int | None
     output_tokens: int | None
+    mean_requests_per_s: float | None = None
+
+    @property
+    def served_per_s(self) -> float | None:
+        """Return the requests that are really served per second of the paid time; None without a load."""
+        return self.requests_per_s if self.mean_requests_per_s is None else self.mean_requests_per_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +76,12 @@ def serve(
 ) -> Serving:
     """Return the sized and priced way to serve `load` with copies of a layout.
 
-    With a load, what is served is the load; without, one copy at full load times utilisation. `throughput_factor` asks what it would
+    With a load, what is served is the load (its mean, sized for its peak); without, one copy at full load times utilisation. `throughput_factor` asks what it would
     take if the rate were that much of the expected one.
     """
     rate = unit_rate(evaluation.performance.rates) * throughput_factor
     copies = groups_for(load, rate) if groups is None else groups
-    served = load.requests_per_s if load.requests_per_s is not None else rate * copies * load.utilisation
+    served = rate * copies * load.utilisation if load.served_per_s is None else load.served_per_s
     shape = None
     if load.input_tokens is not None and load.output_tokens is not None:
         shape = RequestShape(

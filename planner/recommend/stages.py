@@ -1,13 +1,10 @@
-"""Presets of a stage of work. They fill in only what the request leaves at its default, and the answer lists what they set.
+"""Presets of a stage of work. They fill in only what is not given, and the answer lists those that hold.
 
-A field counts as not given while it holds the very object that is its default; a number or list that is given is another object even
-where it is equal (for words and small whole numbers Python may share one, and then the preset applies: the answer says so). No preset sets a latency limit, a deadline or a budget: those are
-the user's to state.
+No preset sets a latency limit, a deadline or a budget: those are the user's to state.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,19 +28,25 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-def with_stage(request: RecommendRequest) -> tuple[RecommendRequest, dict[str, Any]]:
-    """Return the request with its stage's presets, and what they set; checked like any request."""
-    if request.stage is None:
-        return request, {}
-    fresh = {f.name: f.default for f in dataclasses.fields(RecommendRequest)}
-    applied: dict[str, Any] = {}
-    for mode in ("inference", "training"):  # pretrain turns the mode to training first
-        if request.mode == mode:
-            new = {
-                name: value
-                for name, value in PRESETS[request.stage].get(mode, {}).items()
-                if getattr(request, name) is fresh[name]
-            }
-            request = dataclasses.replace(request, **new)
-            applied |= new
-    return request, applied
+def request_of(given: Mapping[str, Any]) -> RecommendRequest:
+    """Return the request of what was given; the presets of its stage fill in what was not."""
+    return RecommendRequest(**{**presets_for(given), **given})
+
+
+def presets_for(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the stage of a request sets among the fields that were not given."""
+    presets = PRESETS.get(str(given.get("stage")), {})
+    mode = str(given.get("mode", "inference"))
+    out: dict[str, Any] = {}
+    for each in ("inference", "training"):  # pretrain turns the mode to training first
+        if mode == each:
+            out |= {name: value for name, value in presets.get(each, {}).items() if name not in given}
+            mode = str(out.get("mode", mode))
+    return out
+
+
+def presets_held(request: RecommendRequest) -> dict[str, Any]:
+    """Return the presets of the request's stage that it holds: what the stage set, or what was given in the same words."""
+    presets = PRESETS.get(request.stage or "", {})
+    turned = {"mode": request.mode} if presets.get("inference", {}).get("mode") == request.mode else {}
+    return {n: v for n, v in {**turned, **presets.get(request.mode, {})}.items() if getattr(request, n) == v}

@@ -22,6 +22,7 @@ from planner.recommend.offers import Terms, offer_or_rejection
 from planner.recommend.rejections import grouped
 from planner.recommend.request import EstimateRequest
 from planner.recommend.sizing import reject, run_or_rejection, serve, unit_rate
+from planner.services.applies import check_use
 from planner.services.documents import (
     ROW_FIELDS,
     energy_fields,
@@ -69,6 +70,7 @@ def estimate(request: EstimateRequest, *, catalog: Catalog, spec: ModelSpec, now
     """Return the estimate; a layout that cannot work has null figures and one rejection that says why."""
     assumptions = assumptions_of(request.assume)
     region = resolved("region", request.region, catalog.region)
+    check_use(request, spec)
     check_dataset(request.dataset_tokens, spec)
     if request.mode == "inference":
         check_context(request, spec)

@@ -154,7 +154,8 @@ def price_term(row: Sized) -> Term:
 def serving_terms(row: Serving, request: RecommendRequest | EstimateRequest, spec: ModelSpec) -> Iterator[Term]:
     """Yield how many instances, and what a million inferences cost."""
     cost = row.cost
-    asked = request.requests_per_s if isinstance(request, RecommendRequest) else None
+    traffic = request.traffic if isinstance(request, RecommendRequest) else ()
+    asked = max(traffic) if traffic else request.requests_per_s if isinstance(request, RecommendRequest) else None
     per_group = row.capacity_per_s / row.groups
     if asked is None:
         how, formula = (
@@ -163,7 +164,7 @@ def serving_terms(row: Serving, request: RecommendRequest | EstimateRequest, spe
         )
     else:
         how = f"ceil({asked:g} requests/s / ({per_group:.6g} requests/s x utilisation {request.utilisation:g}))"
-        formula = "the load that was asked for"
+        formula = f"mean of {len(traffic)} figures of traffic" if traffic else "the load that was asked for"
     yield Term(name="instance_count", value=float(row.instance_count), unit="instances", formula=how, source="sizing")
     yield Term(
         name="served_requests_per_s", value=row.served_per_s, unit="requests/s", formula=formula, source="sizing"

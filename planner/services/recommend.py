@@ -5,9 +5,9 @@ One straight line: names → offers → hardware → layouts and rates (`perf`) 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 import planner
 from planner.models.spec import ModelKind, ModelSpec
@@ -30,7 +30,8 @@ from planner.recommend.sizing import (
     serving_or_rejection,
     serving_spread,
 )
-from planner.recommend.stages import with_stage
+from planner.recommend.stages import presets_held
+from planner.services.applies import check_use
 from planner.services.documents import model_document, prices_document, rejection_document, row_document
 from planner.services.explain import explanation_of
 from planner.services.facts import HardwareSet, hardware_set, offers_of
@@ -46,7 +47,6 @@ def recommend(request: RecommendRequest, *, catalog: Catalog, spec: ModelSpec, n
 
     Raises `BadRequest` for what cannot be asked. Only ages and what follows from them (`stale`) depend on `now`.
     """
-    request, presets = with_stage(request)
     assumptions = assumptions_of(request.assume)
     check_applies(request, spec)
     scope = scope_of(request, catalog)
@@ -80,7 +80,7 @@ def recommend(request: RecommendRequest, *, catalog: Catalog, spec: ModelSpec, n
     return {
         "id": answer_id("recommend", echoed, snapshot_id=catalog.meta.snapshot_id, spec=spec),
         "request": echoed,
-        "stage_presets": {name: list(v) if isinstance(v, tuple) else v for name, v in presets.items()},
+        "stage_presets": {name: list(v) if isinstance(v, tuple) else v for name, v in presets_held(request).items()},
         "model": model_document(spec, request.model, tokens=(request.input_tokens, request.output_tokens)),
         "assumptions": assumptions.listed(request.mode),
         "planner_version": planner.__version__,
@@ -203,31 +203,16 @@ def assumptions_of(overrides: Sequence[str]) -> Assumptions:
 
 
 def check_applies(request: RecommendRequest, spec: ModelSpec) -> None:
-    """Raise `BadRequest` for limits that the mode has no figure for, and for a data set that the model does not count in."""
-    limits: dict[str, Any]
+    """Raise `BadRequest` for what the answer would pass over: an option that the mode, the model or the purchase options have no use for."""
     if not request.purchase:
         raise BadRequest(
             field="purchase", value="", why="names no purchase option", expected="for example on_demand, spot"
         )
+    check_use(request, spec)
     if request.mode == "training":
-        limits = {
-            name: getattr(request, name) for name in ("max_ttft_ms", "max_tpot_ms", "max_e2e_ms", "requests_per_s")
-        }
         check_dataset(request.dataset_tokens, spec)
     else:
-        limits = {"deadline_hours": request.deadline_hours}
         check_context(request, spec)
-        if not spec.generates_tokens:
-            limits |= {"max_ttft_ms": request.max_ttft_ms, "max_tpot_ms": request.max_tpot_ms}
-    for name, value in limits.items():
-        if value is not None:
-            other = "inference" if request.mode == "training" else "training"
-            applies = (
-                f"applies to {other} alone"
-                if spec.generates_tokens or name == "deadline_hours" or request.mode == "training"
-                else f"applies to models that generate tokens; {spec.name} has whole-sample latency: use max_e2e_ms"
-            )
-            raise BadRequest(field=name, value=value, why=applies)
 
 
 def check_context(request: RecommendRequest | EstimateRequest, spec: ModelSpec) -> None:
@@ -293,8 +278,11 @@ def training_work(request: RecommendRequest | EstimateRequest) -> TrainingWork:
 def load_of(request: RecommendRequest | EstimateRequest, spec: ModelSpec) -> Load:
     """Return the load to serve; tokens only for models that are priced by them."""
     tokens = spec.generates_tokens
+    traffic = request.traffic if isinstance(request, RecommendRequest) else ()
+    stated = request.requests_per_s if isinstance(request, RecommendRequest) else None
     return Load(
-        requests_per_s=request.requests_per_s if isinstance(request, RecommendRequest) else None,
+        requests_per_s=max(traffic) if traffic else stated,
+        mean_requests_per_s=math.fsum(traffic) / len(traffic) if traffic else None,
         utilisation=request.utilisation,
         input_tokens=request.input_tokens if tokens else None,
         output_tokens=request.output_tokens if tokens else None,

@@ -7,6 +7,7 @@ from hand_catalog import NOW, QUOTES, SPEC, TOO_SMALL, catalog_of, quote, servin
 
 from planner.recommend.errors import BadRequest
 from planner.recommend.request import RecommendRequest
+from planner.recommend.stages import request_of
 from planner.services.recommend import recommend
 
 RATES = {"Old 24GB": serving(10.0), "New 24GB": serving(20.0), "Small 8GB": TOO_SMALL}
@@ -27,7 +28,7 @@ def plain_outcomes(monkeypatch):
 
 
 def answer(catalog, **request):
-    return recommend(RecommendRequest(model="hand", **request), catalog=catalog, spec=SPEC, now=NOW)
+    return recommend(request_of({"model": "hand", **request}), catalog=catalog, spec=SPEC, now=NOW)
 
 
 def test_a_chip_that_is_half_dearer_and_twice_as_fast_costs_three_quarters(tmp_path):
@@ -396,3 +397,29 @@ def test_pareto_marks_what_is_neither_cheaper_nor_faster_elsewhere(tmp_path, mon
         ("new.xlarge", "on_demand", False),
         ("new.xlarge", "spot", False),
     ]
+
+
+def test_traffic_is_sized_for_its_peak_and_paid_by_its_mean(tmp_path):
+    document = answer(catalog_of(tmp_path), purchase=("on_demand",), traffic=(5.0, 25.0, 15.0))
+    rows = {r["instance_type"]: r for r in document["recommendations"]}
+    # peak 25/s: 3 x 10/s at 1.00 USD/h, 2 x 20/s at 1.50 USD/h; mean 15/s: 3.00 / (15 x 3600) x 1e6 = 55.5555...
+    assert {n: (r["instance_count"], r["cost"]["usd_per_hour"]) for n, r in rows.items()} == {
+        "old.xlarge": (3, "3.000000"),
+        "new.xlarge": (2, "3.000000"),
+    }
+    assert {r["cost"]["usd_per_million_inferences"] for r in rows.values()} == {"55.555556"}
+    assert {r["performance"]["at_requests_per_s"] for r in rows.values()} == {15.0}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"traffic": (1.0,), "requests_per_s": 2.0},
+        {"traffic": (0.0, 0.0)},
+        {"traffic": (-1.0,)},
+        {"traffic": (1.0,) * 8785},
+    ],
+)
+def test_a_traffic_that_cannot_be_is_a_bad_request(tmp_path, given):
+    with pytest.raises(BadRequest):
+        answer(catalog_of(tmp_path), **given)

@@ -9,6 +9,7 @@ from hand_catalog import IMAGES, NOW, SPEC, TOO_SMALL, catalog_of, training
 
 from planner.recommend.errors import BadRequest
 from planner.recommend.request import RecommendRequest
+from planner.recommend.stages import request_of
 from planner.services.recommend import recommend
 
 FREE = ("startup_minutes=0", "checkpoint_write_gb_per_s=100000", "restart_minutes=0")
@@ -155,11 +156,11 @@ def test_limits_of_serving_are_refused(tmp_path, name):
 
 
 def test_pretrain_turns_to_training_on_fast_networks(tmp_path):
-    request = RecommendRequest(model="hand", mode="training", stage="pretrain", dataset_size=1e6)
+    request = request_of({"model": "hand", "stage": "pretrain", "dataset_size": 1e6})
     document = recommend(request, catalog=catalog_of(tmp_path), spec=SPEC, now=NOW)
     assert document["request"]["needs"] == ["efa"]
     assert document["recommendations"] == []
     assert {"excluded"} == {r["reason"] for r in document["rejections"]}
     with pytest.raises(BadRequest) as caught:  # without a data set the training that it means cannot be sized
-        recommend(RecommendRequest(model="hand", stage="pretrain"), catalog=catalog_of(tmp_path), spec=SPEC, now=NOW)
+        request_of({"model": "hand", "stage": "pretrain"})
     assert caught.value.field == "dataset_tokens"

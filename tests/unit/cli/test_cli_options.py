@@ -3,6 +3,7 @@
 import dataclasses
 from argparse import Namespace
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.cli.errors import UsageError
-from planner.cli.options import day, flag_of, help_text, listed, number, request_from, whole_number
+from planner.cli.options import day, flag_of, help_text, listed, number, request_from, series, whole_number
 from planner.cli.parser import parse, parser_for
 from planner.recommend.request import EstimateRequest, RecommendRequest
 
@@ -162,3 +163,35 @@ def test_flag_names() -> None:
 
 def test_a_namespace_without_flags_is_the_request_of_defaults() -> None:
     assert request_from(Namespace(model="7b"), RecommendRequest) == RecommendRequest(model="7b")
+
+
+def test_a_series_is_a_column_of_a_csv_file(tmp_path: Path) -> None:
+    path = tmp_path / "traffic.csv"
+    path.write_text("hour,requests_per_s\n0,2\n1,9.5\n", encoding="utf-8")
+    assert series("--traffic", str(path), "requests_per_s", longest=10) == (2.0, 9.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("hour,load\n0,2\n", "has no column 'requests_per_s'"),
+        ("requests_per_s\n2\nx\n", ":3: requests_per_s: 'x' is not a number"),
+        ("requests_per_s\n", "has no rows below its column names"),
+        ("requests_per_s\n1\n1\n1\n", "has more than 2 rows"),
+        ("", "has no column"),
+    ],
+)
+def test_a_series_that_cannot_be_read_says_where_and_why(tmp_path: Path, text: str, why: str) -> None:
+    path = tmp_path / "traffic.csv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError) as caught:
+        series("--traffic", str(path), "requests_per_s", longest=2)
+    assert why in str(caught.value)
+
+
+def test_a_series_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        series("--traffic", str(tmp_path), "requests_per_s", longest=2)
+    (tmp_path / "x.csv").write_bytes(b"requests_per_s\n\xff\n")
+    with pytest.raises(UsageError, match="not a CSV file in UTF-8"):
+        series("--traffic", str(tmp_path / "x.csv"), "requests_per_s", longest=2)

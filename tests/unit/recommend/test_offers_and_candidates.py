@@ -16,7 +16,7 @@ from planner.recommend.errors import BadRequest
 from planner.recommend.model import Offer, Rejection
 from planner.recommend.offers import Terms, offer_or_rejection
 from planner.recommend.request import RecommendRequest
-from planner.recommend.stages import PRESETS, with_stage
+from planner.recommend.stages import PRESETS, presets_held, request_of
 from pricing.model import ACCELERATOR_PART_HOUR, AcceleratorKind, InstanceType, InterconnectKind, PurchaseOption, Quote
 
 ONE = InstanceType(
@@ -172,10 +172,19 @@ def test_what_is_not_named_is_no_candidate_and_no_rejection():
 
 def test_every_stage_makes_a_request_that_can_be_asked():
     for stage in PRESETS:
-        request, applied = with_stage(RecommendRequest(model="7b", mode="training", dataset_tokens=1e9, stage=stage))
-        assert applied == PRESETS[stage]["training"]
-        assert all(getattr(request, name) == value for name, value in applied.items())
-    assert with_stage(RecommendRequest(model="7b")) == (RecommendRequest(model="7b"), {})
+        request = request_of({"model": "7b", "mode": "training", "dataset_tokens": 1e9, "stage": stage})
+        assert all(getattr(request, name) == value for name, value in PRESETS[stage]["training"].items())
+        assert presets_held(request).items() >= PRESETS[stage]["training"].items()
+    assert request_of({"model": "7b"}) == RecommendRequest(model="7b")
+    assert presets_held(RecommendRequest(model="7b")) == {}
+
+
+def test_a_stage_leaves_what_is_given_even_where_it_equals_a_default():
+    given = {"model": "7b", "mode": "training", "dataset_tokens": 1e9, "stage": "dev", "max_instances": 64}
+    assert request_of(given).max_instances == 64
+    assert presets_held(request_of(given)) == {}
+    assert request_of({"model": "7b", "stage": "pretrain", "dataset_tokens": 1e9}).mode == "training"
+    assert request_of({"model": "7b", "stage": "pretrain", "mode": "inference"}).purchase == ("on_demand", "spot")
 
 
 @pytest.mark.parametrize(

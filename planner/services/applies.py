@@ -1,0 +1,68 @@
+"""What the answer would pass over: an option that the mode, the model or the purchase options have no use for is refused, not ignored."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from planner.models.spec import ModelSpec
+from planner.recommend.errors import BadRequest
+from planner.recommend.request import EstimateRequest, RecommendRequest
+
+Request = RecommendRequest | EstimateRequest
+
+SERVING = ("allow_precision", "kv_precision", "max_ttft_ms", "max_tpot_ms", "max_e2e_ms")
+"""Serving options outside the group `inference`."""
+TRAINING = ("deadline_hours",)
+"""Training options outside the group `training`."""
+TOKENS = ("input_tokens", "output_tokens", "kv_precision", "max_ttft_ms", "max_tpot_ms")
+"""What only models that generate tokens have."""
+PURCHASES = {
+    "plan_type": ("savings_plan",),
+    "payment_option": ("savings_plan", "reserved"),
+    "offering_class": ("reserved",),
+}
+"""The purchase options that have each kind of terms."""
+LEAST = {"requests_per_s": 1e-9, "utilisation": 1e-6, "epochs": 1e-9}
+"""Less than this is a slip, and the cost of a million inferences would be no number."""
+
+
+def check_use(request: Request, spec: ModelSpec) -> None:
+    """Raise `BadRequest` for the first option that would change nothing, or that asks for next to nothing. An option at its default is not one."""
+    for name, why, expected in objections(request, spec):
+        raise BadRequest(field=name, value=getattr(request, name), why=why, expected=expected)
+
+
+def objections(request: Request, spec: ModelSpec) -> Iterator[tuple[str, str, str]]:
+    """Yield the name of each option that does not apply, why, and what would be right."""
+    given = {f.name: f for f in dataclasses.fields(request) if getattr(request, f.name) != f.default}
+    training = request.mode == "training"
+    for name, f in given.items():
+        group = f.metadata["option"].group
+        if training and (group == "inference" or name in SERVING):
+            yield name, "applies to inference alone", ""
+        if not training and (group == "training" or name in TRAINING):
+            yield name, "applies to training alone", "give mode as well: training" if name == "dataset_tokens" else ""
+        if not training and not spec.generates_tokens and name in TOKENS:
+            yield name, f"applies to models that generate tokens; {instead(name, spec)}", ""
+        if name in PURCHASES and not any(p.startswith(PURCHASES[name]) for p in purchases(request)):
+            kinds = " and ".join(kind.replace("_", " ") for kind in PURCHASES[name])
+            yield name, f"applies to {kinds} prices alone", f"ask for purchase {PURCHASES[name][0]}_1yr, for example"
+        if name in LEAST and getattr(request, name) < LEAST[name]:
+            yield name, f"must be at least {LEAST[name]:g}", ""
+    if training and "lora_rank" in given and request.method == "full":
+        yield "lora_rank", "applies to the methods lora and qlora alone", ""
+
+
+def purchases(request: Request) -> tuple[str, ...]:
+    """Return the purchase options that are asked for."""
+    asked: Any = request.purchase
+    return (asked,) if isinstance(asked, str) else tuple(asked)
+
+
+def instead(name: str, spec: ModelSpec) -> str:
+    """Return what counts where a model does not generate tokens."""
+    if name.startswith("max_"):
+        return f"{spec.name} has whole-sample latency: use max_e2e_ms"
+    return f"one inference of {spec.name} is {spec.sample.description if spec.sample is not None else 'one sample'}"
