@@ -10,20 +10,18 @@ Reference: AWS Price List Query API, GetProducts; shapes of products and terms a
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
 
 from pricing.aws import replies
+from pricing.aws.product import SOURCE, Product, parse_product, rates_of, start_of, terms_of
 from pricing.errors import NotOnePrice, ReplyError
 from pricing.model import INSTANCE_HOUR, PurchaseOption, Quote
 from pricing.money import HOURS_PER_YEAR
 
-SOURCE = "AWS price list"
 PROVIDER = "aws"
 UPFRONT = "Quantity"
 """Unit of a fee that is paid once; per-hour prices carry `Hrs`. Decided by unit: order and codes of dimensions are not fixed."""
@@ -70,22 +68,6 @@ PLAIN_USE = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Product:
-    """One product document: attributes are all texts."""
-
-    sku: str
-    family: str | None
-    attributes: Mapping[str, Any]
-    terms: Mapping[str, Any]
-    published: str | None
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """Instance type and region code; empty where the product has none."""
-        return str(self.attributes.get("instanceType") or ""), str(self.attributes.get("regionCode") or "")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Hourly:
     """An hourly on-demand price that is in effect."""
 
@@ -121,34 +103,6 @@ def product_filters(region: str) -> list[dict[str, str]]:
     wanted = [("productFamily", FAMILIES[0]), ("regionCode", region)]
     wanted += [(w.attribute, w.value) for w in PLAIN_USE if w.attribute != "servicecode"]
     return [{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in wanted]
-
-
-def parse_price_list_page(page: Any) -> tuple[str, ...]:
-    """Return the product texts of one GetProducts reply; ReplyError where the body is cut (the SDK does not raise on that)."""
-    documents = replies.rows_of(page, "PriceList", source=SOURCE)
-    if not all(isinstance(document, str) for document in documents):
-        raise ReplyError(source=SOURCE, where="PriceList", why="must hold JSON texts")
-    return tuple(documents)
-
-
-def parse_product(document: str) -> Product:
-    """Return one product of its JSON text."""
-    try:
-        whole = json.loads(document)
-    except ValueError as e:
-        raise ReplyError(source=SOURCE, where=f"product {document[:40]!r}…", why=f"is not JSON: {e}") from e
-    whole = replies.mapping(whole, source=SOURCE, where="product")
-    product = replies.mapping(whole.get("product"), source=SOURCE, where="product")
-    sku = replies.text(product, "sku", source=SOURCE, where="product")
-    where = f"SKU {sku}"
-    family, published = product.get("productFamily"), whole.get("publicationDate")
-    return Product(
-        sku=sku,
-        family=family if isinstance(family, str) else None,
-        attributes=replies.mapping(product.get("attributes"), source=SOURCE, where=where),
-        terms=replies.mapping(whole.get("terms", {}), source=SOURCE, where=where),
-        published=published if isinstance(published, str) else None,
-    )
 
 
 def parse_price_list(documents: Iterable[str], *, at: datetime, retrieved_at: datetime) -> PriceListReading:
@@ -235,15 +189,15 @@ def _prices(product: Product, at: datetime) -> tuple[list[Hourly], Counter[str]]
         left_out[reason] += 1
         return [], left_out
     kept: list[Hourly] = []
-    terms = _terms(product, "OnDemand")
+    terms = terms_of(product, "OnDemand")
     if not terms:
         left_out["no on-demand term"] += 1
     for where, term in terms:
-        effective = _effective(term, where)
+        effective = start_of(term, where)
         if effective is not None and effective > at:
             left_out["starts in the future"] += 1
             continue
-        dimensions = list(_dimensions(term, where))
+        dimensions = list(rates_of(term, where))
         if not dimensions:
             left_out["term without a price"] += 1
         for unit, currency, amount in dimensions:
@@ -288,11 +242,11 @@ def _on_demand(hourly: Hourly, retrieved_at: datetime) -> Quote:
 def _reserved(product: Product, at: datetime, retrieved_at: datetime, left_out: Counter[str]) -> Iterator[Quote]:
     """Yield the reservations of a product: effective price = hourly + upfront / (8,760 x years), owed for every hour of the term."""
     instance_type, region = product.key
-    for where, term in _terms(product, "Reserved"):
+    for where, term in terms_of(product, "Reserved"):
         attributes = replies.mapping(term.get("termAttributes"), source=SOURCE, where=where)
         length = TERMS.get(str(attributes.get("LeaseContractLength")))
         payment = PAYMENTS.get(str(attributes.get("PurchaseOption")).replace(" ", "").casefold())
-        effective = _effective(term, where)
+        effective = start_of(term, where)
         if length is None or payment is None:
             left_out["reservation of an old or unknown sort"] += 1
             continue
@@ -301,7 +255,7 @@ def _reserved(product: Product, at: datetime, retrieved_at: datetime, left_out: 
             continue
         amounts: dict[str, Decimal] = {}
         currencies = set()
-        for unit, currency, amount in _dimensions(term, where):
+        for unit, currency, amount in rates_of(term, where):
             if unit not in (INSTANCE_HOUR, UPFRONT) or unit in amounts:
                 raise ReplyError(
                     source=SOURCE,
@@ -337,31 +291,3 @@ def _reserved(product: Product, at: datetime, retrieved_at: datetime, left_out: 
 
 def _source(product: Product) -> str:
     return f"{SOURCE}, published {product.published}" if product.published else SOURCE
-
-
-def _terms(product: Product, sort: str) -> list[tuple[str, Mapping[str, Any]]]:
-    terms = replies.mapping(product.terms.get(sort, {}), source=SOURCE, where=f"SKU {product.sku} {sort}")
-    return [
-        (f"term {name}", replies.mapping(term, source=SOURCE, where=f"term {name}"))
-        for name, term in sorted(terms.items())
-    ]
-
-
-def _effective(term: Mapping[str, Any], where: str) -> datetime | None:
-    start = term.get("effectiveDate")
-    return None if start is None else replies.instant(start, source=SOURCE, where=f"{where} effectiveDate")
-
-
-def _dimensions(term: Mapping[str, Any], where: str) -> Iterator[tuple[str, str, Decimal]]:
-    """Yield unit, currency and price of each rate of a term. A rate without a price yields nothing: missing is not zero."""
-    dimensions = replies.mapping(term.get("priceDimensions", {}), source=SOURCE, where=where)
-    for name, dimension in sorted(dimensions.items()):
-        rate = replies.mapping(dimension, source=SOURCE, where=f"rate {name}")
-        unit = replies.text(rate, "unit", source=SOURCE, where=f"rate {name}")
-        prices = replies.mapping(rate.get("pricePerUnit", {}), source=SOURCE, where=f"rate {name}")
-        if len(prices) > 1:
-            raise ReplyError(
-                source=SOURCE, where=f"rate {name}", why=f"is in {' and '.join(sorted(prices))}: which one is meant?"
-            )
-        for currency, amount in prices.items():
-            yield unit, str(currency), replies.price(amount, source=SOURCE, where=f"rate {name}")

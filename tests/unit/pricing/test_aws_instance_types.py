@@ -44,6 +44,7 @@ def read(name: str, info: dict[str, Any], **more: Any) -> InstanceType:
         ("g6f.large", gpu("L4", 2861, 0, total=2861, LogicalGpuCount=1, GpuPartitionSize=0.125), ("L4", 1, 0.125, 2861)),
         ("gr6f.4xlarge", gpu("L4", 11444, 0, total=11444, LogicalGpuCount=1, GpuPartitionSize=0.5), ("L4", 1, 0.5, 11444)),
         ("g6.12xlarge", gpu("L4", 22888, 4, LogicalGpuCount=4, GpuPartitionSize=1.0), ("L4", 4, 1.0, 22888)),
+        ("g6f.8xlarge", gpu("L4", 11444, 1, LogicalGpuCount=2, GpuPartitionSize=0.5), ("L4", 2, 0.5, 11444)),
         # nothing is said: memory decides (22888 / 4 = 5722; 163840 / 81920 = 2)
         ("g6f.2xlarge", gpu("L4", 5722, 0, total=5722), ("L4", 1, 0.25, 5722)),
         ("p5.8xlarge", gpu("H100", 81920, 0, total=163840), ("H100 SXM5 80GB", 2, 1.0, 81920)),

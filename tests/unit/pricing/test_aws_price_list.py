@@ -18,9 +18,9 @@ from pricing.aws.price_list import (
     PLAIN_USE,
     on_demand_quote,
     parse_price_list,
-    parse_price_list_page,
     product_filters,
 )
+from pricing.aws.product import parse_price_list_page
 from pricing.errors import CurrencyError, NotOnePrice, ReplyError
 from pricing.model import PurchaseOption, Quote
 
@@ -260,3 +260,11 @@ def test_the_query_asks_for_what_the_reader_checks() -> None:
     assert filters["regionCode"] == "us-east-2"
     assert all(filters.get(w.attribute, w.value) == w.value for w in PLAIN_USE)
     assert {"capacitystatus", "tenancy", "operatingSystem", "preInstalledSw", "licenseModel", "marketoption"} <= set(filters)  # fmt: skip
+
+
+def test_hosts_and_local_zones_are_counted_but_nobody_asked_their_price() -> None:
+    host = product("H1", family="Dedicated Host", instanceType="g6", terms=term("H1", "5"))
+    zone = product("L1", regionCode="us-west-2-lax-1", locationType="AWS Local Zone", terms=term("L1", "1"))
+    reading = parse_price_list([host, zone, product()], at=NOW, retrieved_at=NOW)
+    assert (len(reading.quotes), reading.unresolved) == (1, ())
+    assert reading.excluded == {"productFamily Dedicated Host": 1, "locationType AWS Local Zone": 1}

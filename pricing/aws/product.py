@@ -1,0 +1,93 @@
+"""One product document of the price list: its attributes, its terms, the rates of a term. What is read, not what is chosen.
+
+A document is a JSON text: product (sku, productFamily, attributes, all of them texts) and terms by sort; a term has a start and
+rates, a rate a unit and a price as text. Any of terms, rates and prices may be missing, which is not zero.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from pricing.aws import replies
+from pricing.errors import ReplyError
+
+SOURCE = "AWS price list"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """One product document: attributes are all texts."""
+
+    sku: str
+    family: str | None
+    attributes: Mapping[str, Any]
+    terms: Mapping[str, Any]
+    published: str | None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Instance type and region code; empty where the product has none."""
+        return str(self.attributes.get("instanceType") or ""), str(self.attributes.get("regionCode") or "")
+
+
+def parse_price_list_page(page: Any) -> tuple[str, ...]:
+    """Return the product texts of one GetProducts reply; ReplyError where the body is cut (the SDK does not raise on that)."""
+    documents = replies.rows_of(page, "PriceList", source=SOURCE)
+    if not all(isinstance(document, str) for document in documents):
+        raise ReplyError(source=SOURCE, where="PriceList", why="must hold JSON texts")
+    return tuple(documents)
+
+
+def parse_product(document: str) -> Product:
+    """Return one product of its JSON text."""
+    try:
+        whole = json.loads(document)
+    except ValueError as e:
+        raise ReplyError(source=SOURCE, where=f"product {document[:40]!r}…", why=f"is not JSON: {e}") from e
+    whole = replies.mapping(whole, source=SOURCE, where="product")
+    product = replies.mapping(whole.get("product"), source=SOURCE, where="product")
+    sku = replies.text(product, "sku", source=SOURCE, where="product")
+    where = f"SKU {sku}"
+    family, published = product.get("productFamily"), whole.get("publicationDate")
+    return Product(
+        sku=sku,
+        family=family if isinstance(family, str) else None,
+        attributes=replies.mapping(product.get("attributes"), source=SOURCE, where=where),
+        terms=replies.mapping(whole.get("terms", {}), source=SOURCE, where=where),
+        published=published if isinstance(published, str) else None,
+    )
+
+
+def terms_of(product: Product, sort: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return each term of a sort ("OnDemand", "Reserved") with its place, in the order of their codes; a product may have none."""
+    terms = replies.mapping(product.terms.get(sort, {}), source=SOURCE, where=f"SKU {product.sku} {sort}")
+    return [
+        (f"term {name}", replies.mapping(term, source=SOURCE, where=f"term {name}"))
+        for name, term in sorted(terms.items())
+    ]
+
+
+def start_of(term: Mapping[str, Any], where: str) -> datetime | None:
+    """Return since when a term holds; None where it does not say."""
+    start = term.get("effectiveDate")
+    return None if start is None else replies.instant(start, source=SOURCE, where=f"{where} effectiveDate")
+
+
+def rates_of(term: Mapping[str, Any], where: str) -> Iterator[tuple[str, str, Decimal]]:
+    """Yield unit, currency and price of each rate of a term. A rate without a price yields nothing: missing is not zero."""
+    dimensions = replies.mapping(term.get("priceDimensions", {}), source=SOURCE, where=where)
+    for name, dimension in sorted(dimensions.items()):
+        rate = replies.mapping(dimension, source=SOURCE, where=f"rate {name}")
+        unit = replies.text(rate, "unit", source=SOURCE, where=f"rate {name}")
+        prices = replies.mapping(rate.get("pricePerUnit", {}), source=SOURCE, where=f"rate {name}")
+        if len(prices) > 1:
+            raise ReplyError(
+                source=SOURCE, where=f"rate {name}", why=f"is in {' and '.join(sorted(prices))}: which one is meant?"
+            )
+        for currency, amount in prices.items():
+            yield unit, str(currency), replies.price(amount, source=SOURCE, where=f"rate {name}")
