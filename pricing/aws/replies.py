@@ -53,7 +53,10 @@ def whole(row: Mapping[str, Any], key: str, *, source: str, where: str) -> int:
 
 
 def price(value: Any, *, source: str, where: str) -> Decimal:
-    """Return an exact price of at least zero. Prices are texts on the wire; a float has already lost digits and is refused."""
+    """Return an exact price of at least zero, without padding zeros (lists write 1.0060000000).
+
+    Prices are texts on the wire; a float has already lost digits and is refused.
+    """
     if not isinstance(value, str):
         raise ReplyError(source=source, where=where, why=f"a price must be a text, not {kind(value)}")
     try:
@@ -62,7 +65,7 @@ def price(value: Any, *, source: str, where: str) -> Decimal:
         amount = Decimal("NaN")
     if not amount.is_finite() or amount < 0:
         raise ReplyError(source=source, where=where, why=f"{value!r} is not a price")
-    return amount
+    return Decimal(f"{amount.normalize():f}")
 
 
 def instant(value: Any, *, source: str, where: str) -> datetime:

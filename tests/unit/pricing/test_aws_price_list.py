@@ -58,6 +58,7 @@ def test_the_plain_use_of_a_machine_is_a_quote() -> None:
     quote = the_one(product())
     assert (quote.effective_unit_price, quote.currency, quote.unit) == (Decimal("0.8048"), "USD", "Hrs")
     assert (quote.sku, quote.effective_from, quote.purchase_option) == ("A1", date(2026, 11, 1), PurchaseOption.ON_DEMAND)  # fmt: skip
+    assert str(quote.effective_unit_price) == "0.8048"  # equal prices are equal texts, whatever the list pads
     assert quote.source == "AWS price list, published 2026-11-20T19:42:11Z"
 
 
