@@ -69,6 +69,7 @@ class Serving:
     evaluation: Evaluation
     groups: int
     capacity_per_s: float  # requests (or samples) per second of all groups at full load
+    peak_per_s: float | None  # the load that must be carried; None when none was stated
     served_per_s: float  # really served
     cost: ServingCost
 

@@ -37,6 +37,9 @@ class Load:
     input_tokens: int | None
     output_tokens: int | None
     mean_requests_per_s: float | None = None
+    latency_quantile: float | None = (
+        None  # latency limits hold for this share of requests that come at random; None = no limits
+    )
 
     @property
     def served_per_s(self) -> float | None:
@@ -76,11 +79,15 @@ def serve(
 ) -> Serving:
     """Return the sized and priced way to serve `load` with copies of a layout.
 
-    With a load, what is served is the load (its mean, sized for its peak); without, one copy at full load times utilisation. `throughput_factor` asks what it would
-    take if the rate were that much of the expected one.
+    With a load, what is served is the load (its mean, sized for its peak); without, one copy at full load times utilisation. Under latency
+    limits there are at least as many copies as let random arrivals find a slot free, or the limits would hold for the lucky only.
+    `throughput_factor` asks what it would take if the rate were that much of the expected one.
     """
     rate = unit_rate(evaluation.performance.rates) * throughput_factor
     copies = groups_for(load, rate) if groups is None else groups
+    if groups is None and load.requests_per_s is not None and load.latency_quantile is not None:
+        roomy = copies_for_random_arrivals(evaluation, rate, load.requests_per_s, quantile=load.latency_quantile)
+        copies = max(copies, roomy or 1)
     served = rate * copies * load.utilisation if load.served_per_s is None else load.served_per_s
     shape = None
     if load.input_tokens is not None and load.output_tokens is not None:
@@ -95,32 +102,35 @@ def serve(
         evaluation=evaluation,
         groups=copies,
         capacity_per_s=rate * copies,
+        peak_per_s=load.requests_per_s,
         served_per_s=served,
         cost=serving_cost((line,), served_per_s=served, shape=shape),
     )
 
 
-def slots_of(row: Serving) -> int | None:
-    """Return how many requests all copies together keep in flight; None where the layout has no such figure."""
-    layout = row.evaluation.layout
+def slots_of(evaluation: Evaluation) -> int | None:
+    """Return how many requests one copy of a layout keeps in flight; None where the layout has no such figure."""
+    layout = evaluation.layout
     if layout.max_concurrency is None:
         return None
-    return layout.max_concurrency * (layout.replicas_per_instance or 1) * row.groups
+    return layout.max_concurrency * (layout.replicas_per_instance or 1)
 
 
-def copies_for_random_arrivals(row: Serving, *, quantile: float = 0.99) -> int | None:
+def copies_for_random_arrivals(
+    evaluation: Evaluation, rate_per_copy: float, arrivals_per_s: float, *, quantile: float = 0.99
+) -> int | None:
     """Return the fewest copies at which that share of random (Poisson) arrivals finds a slot free; None where slots are unknown.
 
-    Without queueing the requests in flight are Poisson with mean a = served x residence, residence = slots / capacity (Little's law), so
-    a + z·sqrt(a) slots are wanted. The latencies of a row are those with at most its slots in flight: fewer copies than this, and
+    Without queueing the requests in flight are Poisson with mean a = arrivals x residence, residence = slots / rate (Little's law), so
+    a + z·sqrt(a) slots are wanted. The latencies of a layout are those with at most its slots in flight: with fewer copies than this,
     arrivals beyond the slots wait on top of the stated TTFT. One pool of slots is assumed: a balancer that knows which replica has room.
     """
-    slots = slots_of(row)
+    slots = slots_of(evaluation)
     if slots is None:
         return None
-    in_flight = row.served_per_s * slots / row.capacity_per_s
+    in_flight = arrivals_per_s * slots / rate_per_copy
     wanted = in_flight + NormalDist().inv_cdf(quantile) * math.sqrt(in_flight)
-    return max(1, math.ceil(wanted * row.groups / slots - ALMOST))
+    return max(1, math.ceil(wanted / slots - ALMOST))
 
 
 def serving_spread(row: Serving, load: Load) -> tuple[Spread, Spread]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from statistics import NormalDist
 
 from planner.models.counting import kv_bytes_per_token, weight_bytes
 from planner.models.spec import ModelSpec
 from planner.perf.model import Evaluation, Term
 from planner.recommend.model import Run, Serving, Sized
 from planner.recommend.request import EstimateRequest, RecommendRequest
-from planner.recommend.sizing import price_source
+from planner.recommend.sizing import ALMOST, price_source, slots_of
 from planner.services.documents import money, unit_price
 from planner.tco.assumptions import Assumptions
 from planner.tco.inference import kwh_per_million_inferences
@@ -151,20 +153,31 @@ def price_term(row: Sized) -> Term:
     )
 
 
+def sizing_formula(row: Serving, request: RecommendRequest, per_group: float) -> str:
+    """Return the arithmetic of the instance count: by the rate, or by room for random arrivals where that asks for more."""
+    peak, slots = row.peak_per_s or 0.0, slots_of(row.evaluation)
+    if slots is None or row.groups <= math.ceil(peak / (per_group * request.utilisation) - ALMOST):
+        return f"ceil({peak:g} requests/s / ({per_group:.6g} requests/s x utilisation {request.utilisation:g}))"
+    flying = peak * slots / per_group
+    z = NormalDist().inv_cdf(request.percentile / 100)
+    return (
+        f"the latency limits are to hold for {request.percentile} in 100 requests that come at random: {peak:g}/s x {slots} slots / "
+        f"({per_group:.6g}/s) = {flying:.4g} in flight on average; ceil(({flying:.4g} + {z:.3f} x sqrt({flying:.4g})) / {slots})"
+    )
+
+
 def serving_terms(row: Serving, request: RecommendRequest | EstimateRequest, spec: ModelSpec) -> Iterator[Term]:
     """Yield how many instances, and what a million inferences cost."""
     cost = row.cost
-    traffic = request.traffic if isinstance(request, RecommendRequest) else ()
-    asked = max(traffic) if traffic else request.requests_per_s if isinstance(request, RecommendRequest) else None
     per_group = row.capacity_per_s / row.groups
-    if asked is None:
-        how, formula = (
-            "no load was given: one instance",
-            f"{per_group:.6g} requests/s x {row.groups} x utilisation {request.utilisation:g}",
-        )
+    if row.peak_per_s is None or not isinstance(request, RecommendRequest):
+        how = "no load was given: one instance"
+        formula = f"{per_group:.6g} requests/s x {row.groups} x utilisation {request.utilisation:g}"
     else:
-        how = f"ceil({asked:g} requests/s / ({per_group:.6g} requests/s x utilisation {request.utilisation:g}))"
-        formula = f"mean of {len(traffic)} figures of traffic" if traffic else "the load that was asked for"
+        how = sizing_formula(row, request, per_group)
+        formula = (
+            f"mean of {len(request.traffic)} figures of traffic" if request.traffic else "the load that was asked for"
+        )
     yield Term(name="instance_count", value=float(row.instance_count), unit="instances", formula=how, source="sizing")
     yield Term(
         name="served_requests_per_s", value=row.served_per_s, unit="requests/s", formula=formula, source="sizing"

@@ -20,14 +20,14 @@ COMPILE_SHARE = 3.0
 LONGEST_TOLD_HOURS = 1e6  # an expectation beyond a century is told as such
 
 
-def notes_of(row: Sized, assumptions: Assumptions, *, stated_load: bool = False, images: bool = False) -> list[str]:
+def notes_of(row: Sized, assumptions: Assumptions, *, images: bool = False) -> list[str]:
     """Return what a reader of the row must know: where the price is weak, what may be interrupted, what the layout implies.
 
-    `stated_load`: the row is sized for requests per second that the request names. `images`: a sample is a picture to be looked at.
+    `images`: a sample is a picture to be looked at.
     """
     notes = [*row.offer.notes, *commitment_notes(row), *starting_notes(row)]
     if isinstance(row, Serving):
-        notes.extend(queueing_notes(row) if stated_load else ())
+        notes.extend(queueing_notes(row))
         notes.extend(feeding_notes(row) if images else ())
     risk = row.offer.interruption
     if risk is not None:
@@ -73,12 +73,15 @@ def starting_notes(row: Sized) -> Iterator[str]:
 
 def queueing_notes(row: Serving) -> Iterator[str]:
     """Yield that random arrivals would queue, where the sizing leaves no room for them, and how many instances would."""
-    copies, slots = copies_for_random_arrivals(row), slots_of(row)
-    if copies is None or slots is None or copies <= row.groups or row.evaluation.performance.ttft_ms is None:
+    if row.peak_per_s is None or row.evaluation.performance.ttft_ms is None:
         return
-    used = row.served_per_s / row.capacity_per_s
+    copies = copies_for_random_arrivals(row.evaluation, row.capacity_per_s / row.groups, row.peak_per_s)
+    slots = slots_of(row.evaluation)
+    if copies is None or slots is None or copies <= row.groups:
+        return
+    used = row.peak_per_s / row.capacity_per_s
     yield (
-        f"runs at {used:.0%} of capacity: latencies hold with up to {slots:,} requests in flight; if requests come at random, "
+        f"runs at {used:.0%} of capacity: latencies hold with up to {slots * row.groups:,} requests in flight; if requests come at random, "
         f"more than 1 in 100 would first wait in a queue; {copies * row.evaluation.instances} instances leave room for them"
     )
 

@@ -125,7 +125,6 @@ def document_of(
         notes=notes_of(
             row,
             assumptions,
-            stated_load=load_of(request, spec).requests_per_s is not None,
             images=spec.kind is ModelKind.VISION,
         ),
         explanation=explanation_of(row, request=request, spec=spec, assumptions=assumptions)
@@ -275,14 +274,24 @@ def training_work(request: RecommendRequest | EstimateRequest) -> TrainingWork:
     )
 
 
+def has_latency_limit(request: RecommendRequest) -> bool:
+    """Return whether any latency is limited."""
+    return any(limit is not None for limit in (request.max_ttft_ms, request.max_tpot_ms, request.max_e2e_ms))
+
+
 def load_of(request: RecommendRequest | EstimateRequest, spec: ModelSpec) -> Load:
     """Return the load to serve; tokens only for models that are priced by them."""
     tokens = spec.generates_tokens
-    traffic = request.traffic if isinstance(request, RecommendRequest) else ()
-    stated = request.requests_per_s if isinstance(request, RecommendRequest) else None
+    stated: dict[str, float | None] = {"requests_per_s": None}
+    if isinstance(request, RecommendRequest):
+        traffic = request.traffic
+        stated = {
+            "requests_per_s": max(traffic) if traffic else request.requests_per_s,
+            "mean_requests_per_s": math.fsum(traffic) / len(traffic) if traffic else None,
+            "latency_quantile": request.percentile / 100 if has_latency_limit(request) else None,
+        }
     return Load(
-        requests_per_s=max(traffic) if traffic else stated,
-        mean_requests_per_s=math.fsum(traffic) / len(traffic) if traffic else None,
+        **stated,
         utilisation=request.utilisation,
         input_tokens=request.input_tokens if tokens else None,
         output_tokens=request.output_tokens if tokens else None,

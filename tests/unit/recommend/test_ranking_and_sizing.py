@@ -238,12 +238,22 @@ def share_that_waits(slots: int, arrivals_per_s: float, residence_s: float) -> f
 
 def test_random_arrivals_want_more_copies_than_the_mean_load():
     # one copy: 80 slots at 5.11/s, so a request stays 15.66 s; 5/s keep 78.3 in flight: 78.3 + 2.326 x 8.85 = 98.9 slots, 2 copies
-    full = serve(offer(), in_flight_at_most(80, 5.11, replicas=2), dataclasses.replace(LOAD, requests_per_s=5.0))
-    assert (full.groups, slots_of(full), copies_for_random_arrivals(full)) == (1, 80, 2)
-    # 3.8/s: 59.5 + 2.326 x 7.71 = 77.4 of 80
-    easy = serve(offer(), in_flight_at_most(80, 5.11), dataclasses.replace(LOAD, requests_per_s=3.8))
-    assert copies_for_random_arrivals(easy) == 1
-    assert copies_for_random_arrivals(serve(offer(), evaluation(), LOAD)) is None  # no slots are known
+    layout = in_flight_at_most(80, 5.11, replicas=2)
+    assert (slots_of(layout), copies_for_random_arrivals(layout, 5.11, 5.0)) == (80, 2)
+    # 3.8/s: 59.5 + 2.326 x 7.71 = 77.4 of 80; at the median, the mean alone counts: 78.3 of 80
+    assert copies_for_random_arrivals(layout, 5.11, 3.8) == 1
+    assert copies_for_random_arrivals(layout, 5.11, 5.0, quantile=0.5) == 1
+    assert copies_for_random_arrivals(evaluation(), 5.11, 5.0) is None  # no slots are known
+
+
+def test_latency_limits_size_for_random_arrivals_at_the_peak():
+    layout = in_flight_at_most(80, 5.11)
+    loaded = dataclasses.replace(LOAD, requests_per_s=5.0)
+    assert serve(offer(), layout, loaded).groups == 1
+    limited = dataclasses.replace(loaded, latency_quantile=0.99)
+    assert serve(offer(), layout, limited).groups == 2
+    waxing = dataclasses.replace(limited, mean_requests_per_s=1.0)
+    assert (serve(offer(), layout, waxing).groups, serve(offer(), layout, waxing).served_per_s) == (2, 1.0)
 
 
 def test_a_simulation_agrees_about_who_waits():
