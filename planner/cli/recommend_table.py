@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from rich.console import RenderableType
@@ -232,9 +233,9 @@ def provenance(document: Document, rows: Sequence[Document]) -> list[RenderableT
     prices = document["prices"]
     text = Text.assemble(("Prices  ", STRONG))
     text.append(f"snapshot {str(prices['snapshot_id'])[:12]}")
-    for source in newest_by_kind(prices["sources"]):
-        text.append(f"; {words(source['kind'])} of {day_of(source['as_of'])}, {age(source['age_hours'])}")
-        if source["stale"]:
+    for kind, said, stale in days_by_kind(prices["sources"]):
+        text.append(f"; {words(kind)} of {said}")
+        if stale:
             text.append(" (STALE)", style=CARE)
     lines: list[RenderableType] = [text]
     if any(source["stale"] for source in prices["sources"]):
@@ -266,11 +267,18 @@ def left_out_of_the_bill(document: Document) -> list[RenderableType]:
     return [Text(f"Not in the bill: {', '.join(off)}.", style=QUIET)] if off else []
 
 
-def newest_by_kind(sources: Sequence[Document]) -> list[Document]:
-    """Return one source per kind of price, the newest; kinds that are not prices of instances are left to `doctor` and JSON."""
-    newest: dict[str, Document] = {}
+def days_by_kind(sources: Sequence[Document]) -> list[tuple[str, str, bool]]:
+    """Return for each kind of price its day, or first and last day, with the age of the oldest, and whether any of it is stale."""
+    kinds: dict[str, list[Document]] = {}
     for source in sources:
-        kind = str(source["kind"])
-        if kind not in newest or str(source["as_of"]) > str(newest[kind]["as_of"]):
-            newest[kind] = source
-    return list(newest.values())
+        kinds.setdefault(str(source["kind"]), []).append(source)
+    out = []
+    for kind, of_kind in kinds.items():
+        last = max(of_kind, key=lambda s: str(s["as_of"]))
+        first = min(of_kind, key=lambda s: str(s["oldest_as_of"]))
+        span = datetime.fromisoformat(first["as_of"]) - datetime.fromisoformat(first["oldest_as_of"])
+        hours = first["age_hours"] + int(span.total_seconds() // 3600)
+        day, oldest = day_of(last["as_of"]), day_of(first["oldest_as_of"])
+        said = f"{day}, {age(hours)}" if day == oldest else f"{oldest} to {day}, the oldest {age(hours)}"
+        out.append((kind, said, any(s["stale"] for s in of_kind)))
+    return out

@@ -35,8 +35,8 @@ def answer(*rows: Document, rejections: list[Document] | None = None, **request:
             "snapshot_id": "5f0c12ab9d0011223344",
             "as_of": "2026-07-20T00:00:00Z",
             "sources": [
-                {"source": "list", "kind": "on_demand", "as_of": "2026-07-20T00:00:00Z", "age_hours": 480, "stale": False},
-                {"source": "zones", "kind": "spot", "as_of": "2026-07-09T00:00:00Z", "age_hours": 744, "stale": True},
+                {"source": "list", "kind": "on_demand", "as_of": "2026-07-20T00:00:00Z", "oldest_as_of": "2026-07-20T00:00:00Z", "age_hours": 480, "stale": False},
+                {"source": "zones", "kind": "spot", "as_of": "2026-07-09T00:00:00Z", "oldest_as_of": "2026-07-09T00:00:00Z", "age_hours": 744, "stale": True},
             ],
         },
         "recommendations": [dict(row, rank=i) for i, row in enumerate(rows, start=1)],

@@ -75,6 +75,21 @@ def test_sources_ages_and_staleness_are_said() -> None:
     assert "STALE" not in shown(fresh)
 
 
+def test_prices_of_several_days_name_the_oldest() -> None:
+    mixed = answer(row())
+    old = {
+        "source": "sheet",
+        "kind": "on_demand",
+        "as_of": "2026-07-10T00:00:00Z",
+        "oldest_as_of": "2026-06-20T00:00:00Z",
+        "age_hours": 720,
+        "stale": True,
+    }
+    mixed["prices"]["sources"].insert(1, old)
+    # 20 June to 10 July are 20 days more than 720 h: 1,200 h, or 50 days
+    assert "on-demand of 2026-06-20 to 2026-07-20, the oldest 50 days old (STALE)" in " ".join(shown(mixed).split())
+
+
 def test_what_the_bill_leaves_out_is_said() -> None:
     assert "Not in the bill: storage, tax." in shown(answer(row()))
 
