@@ -253,6 +253,7 @@ def test_explanation_tells_how_the_weights_get_their_size():
     assert terms["kv_bytes_per_token"]["value"] == 28 * 4 * 128 * 2 * 2
 
 
+@pytest.mark.benchmark
 @pytest.mark.parametrize(("region", "seconds"), [(("us-east-1",), 0.150), (("all",), 1.0)])
 def test_answers_fast(region, seconds):
     answer(region=region)  # imports and opens the snapshot
