@@ -1,7 +1,8 @@
 """The best way to serve a model on each hardware: precision x tensor parallelism x concurrency, under memory and latency limits.
 
 Whole catalogs are evaluated at once: hardware that is equal is evaluated once, and every (format, degree) is one array over
-hardware x concurrency. Best = highest requests/s of the instance; ties go to fewer devices a replica, then to the wider format.
+hardware x concurrency. Best for throughput = highest requests/s of the instance; for latency = lowest end-to-end time at p99, then
+lowest time to the first token (few in flight, a wide replica). Ties go to fewer devices a replica, then to the wider format.
 """
 
 from __future__ import annotations
@@ -40,15 +41,26 @@ CONCURRENCIES = (1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 
 
 PLATEAU = 0.01
 """Throughput that is given up for the smaller concurrency."""
+SAME = 1e-9
+"""Relative difference below which two layouts are equally good."""
 
 
 @dataclass(slots=True)
 class Best:
     """The best operating point found so far for one hardware, and why others failed."""
 
-    requests_per_s: float = 0.0
+    rank: tuple[float, ...] | None = None  # lower is better, compared figure by figure
     point: Point | None = None
     infeasible: list[Infeasible] = field(default_factory=list)
+
+    def beaten_by(self, rank: tuple[float, ...]) -> bool:
+        """Return whether a rank is better than the best so far in the first figure in which they differ."""
+        if self.rank is None:
+            return True
+        for ours, theirs in zip(self.rank, rank, strict=True):
+            if abs(theirs - ours) > SAME * abs(ours):
+                return theirs < ours
+        return False
 
 
 def evaluate_inference(spec: ModelSpec, hardware: Sequence[Hardware], work: InferenceWork) -> list[Outcome]:
@@ -139,17 +151,23 @@ def _evaluate_group(spec: ModelSpec, members: list[Candidate], work: InferenceWo
     p50, p99 = quantile_of(moments, 0.5), quantile_of(moments, 0.99)
     allowed = _within_limits(moments, work)
     replicas = np.asarray([c.hardware.devices // tp for c in fitting], dtype=np.float64)[:, None]
-    score = np.where(allowed, rate * replicas, -1.0)
-    # The smallest concurrency on the plateau: the last 1 % of throughput is not worth its latency.
-    chosen = np.argmax(score >= score.max(axis=1, keepdims=True) * (1 - PLATEAU), axis=1)
+    for_latency = work.objective == "latency"
+    if for_latency:
+        chosen = np.argmin(np.where(allowed, p99.e2e, np.inf), axis=1)
+    else:
+        score = np.where(allowed, rate * replicas, -1.0)
+        # The smallest concurrency on the plateau: the last 1 % of throughput is not worth its latency.
+        chosen = np.argmax(score >= score.max(axis=1, keepdims=True) * (1 - PLATEAU), axis=1)
     for i, c in enumerate(fitting):
         j = int(chosen[i])
-        if score[i, j] < 0:
+        if not allowed[i, j]:
             best[c.row].infeasible.append(too_slow(c, moments, work, i))
             continue
-        if score[i, j] <= best[c.row].requests_per_s * (1 + 1e-9):
+        sustained = float(rate[i, j] * replicas[i, 0])
+        rank = (float(p99.e2e[i, j]), float(p99.ttft[i, j]), float(tp)) if for_latency else (-sustained,)
+        if not best[c.row].beaten_by(rank):
             continue
-        best[c.row].requests_per_s = float(score[i, j])
+        best[c.row].rank = rank
         best[c.row].point = Point(
             candidate=c,
             weights=weights,

@@ -203,6 +203,10 @@ class LatencyLimits:
     percentile: int = 99
 
 
+OBJECTIVES = ("throughput", "latency")
+"""What the best layout of an instance is best at."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferenceWork:
     """What is to be served. Token counts are ignored by models priced per sample."""
@@ -216,6 +220,12 @@ class InferenceWork:
     limits: LatencyLimits = LatencyLimits()
     tensor_parallel: int | None = None  # fixed by the user, else searched
     max_concurrency: int | None = None  # fixed by the user, else the best feasible
+    objective: str = "throughput"  # "throughput": most requests/s of the instance; "latency": lowest e2e p99
+
+    def __post_init__(self) -> None:
+        """Refuse an objective that means nothing."""
+        if self.objective not in OBJECTIVES:
+            raise ValueError(f"objective {self.objective!r} is not one of {', '.join(OBJECTIVES)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

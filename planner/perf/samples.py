@@ -58,7 +58,8 @@ def evaluate_samples(spec: ModelSpec, hardware: Sequence[Hardware], work: Infere
     """Return the best format and batch on each hardware, or why the model cannot run there; samples/s of one instance.
 
     The batch is the smallest one within 2 % of the best rate that memory, the end-to-end limit and the allowed concurrency
-    permit. Among the asked format and those allowed besides, the fastest wins; on a tie the first.
+    permit; for latency the batch that is served soonest. Among the asked format and those allowed besides, the best wins; on a
+    tie the first.
     """
     if spec.sample is None:
         raise ValueError(f"{spec.name} is not priced per sample")
@@ -71,16 +72,19 @@ def evaluate_samples(spec: ModelSpec, hardware: Sequence[Hardware], work: Infere
     best = evaluate_format(spec, spec.sample, hardware, work)
     for precision in work.allowed_precisions:
         others = evaluate_format(spec, spec.sample, hardware, replace(work, precision=precision))
-        best = [faster(one, other) for one, other in zip(best, others, strict=True)]
+        best = [better(one, other, work.objective) for one, other in zip(best, others, strict=True)]
     return best
 
 
-def faster(one: Outcome, other: Outcome) -> Outcome:
-    """Return the outcome with more samples/s; the first on a tie or when neither works."""
+def better(one: Outcome, other: Outcome, objective: str) -> Outcome:
+    """Return the outcome with more samples/s, or with the lower latency; the first on a tie or when neither works."""
     if isinstance(other, Infeasible):
         return one
     if isinstance(one, Infeasible):
         return other
+    if objective == "latency":
+        waits = [p.e2e_ms.p99 if p.e2e_ms else np.inf for p in (one.performance, other.performance)]
+        return other if waits[1] < waits[0] else one
     rates = one.performance.rates.samples_per_s or 0.0, other.performance.rates.samples_per_s or 0.0
     return other if rates[1] > rates[0] else one
 
@@ -106,7 +110,13 @@ def evaluate_format(
             allowed = allowed & (latency_s(time_s, work.limits.percentile) * 1e3 <= work.limits.e2e_ms)
         rate = np.where(fits & allowed, np.array(BATCHES) / time_s, 0.0)
         best = rate.max(axis=1, keepdims=True)
-        choice = np.argmax(rate >= ENOUGH * best, axis=1)
+        if work.objective == "latency":
+            # Of batches that take equally long (launches bind) the largest.
+            wait = np.where(fits & allowed, time_s, np.inf)
+            same = wait <= wait.min(axis=1, keepdims=True) * (1 + 1e-9)
+            choice = len(BATCHES) - 1 - np.argmax(same[:, ::-1], axis=1)
+        else:
+            choice = np.argmax(rate >= ENOUGH * best, axis=1)
         for row, item in enumerate(ready):
             column = int(choice[row])
             if best[row, 0] > 0:

@@ -258,6 +258,7 @@ def inference_work(request: RecommendRequest | EstimateRequest) -> InferenceWork
         limits=limits,
         tensor_parallel=request.tensor_parallel,
         max_concurrency=request.max_concurrency,
+        objective="latency" if getattr(request, "sort", None) == "latency" else "throughput",
     )
 
 

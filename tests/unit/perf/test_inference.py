@@ -84,6 +84,46 @@ def test_tensor_parallelism_is_widened_to_meet_a_limit() -> None:
     assert "limit 34" in refused.detail
 
 
+def test_for_latency_few_requests_on_a_wide_replica() -> None:
+    # 141 GB of weights: two 80 GB devices could hold them, eight read them four times as fast.
+    spec, h = model("llama-3.1-70b"), machine("H100 SXM5 80GB", 8)
+    fast = good(spec, h, objective="latency")
+    assert fast.layout.tensor_parallel == 8
+    assert fast.layout.max_concurrency == 1
+    assert requests(fast) < requests(good(spec, h))
+    # a fixed degree and a fixed concurrency stay what was asked
+    asked = good(spec, h, objective="latency", tensor_parallel=4, max_concurrency=16)
+    assert (asked.layout.tensor_parallel, asked.layout.max_concurrency) == (4, 16)
+
+
+def test_for_latency_no_machine_is_slower_than_its_throughput_layout() -> None:
+    spec = model("llama-3.1-70b")
+    hardware = {n: instance(n) for n, t in types().items() if t.accelerator_kind is not AcceleratorKind.CPU}
+    fast, full = (
+        evaluate_inference(spec, list(hardware.values()), InferenceWork(objective=o)) for o in ("latency", "throughput")
+    )
+    e2e: dict[str, float] = {}
+    for name, one_, other in zip(hardware, fast, full, strict=True):
+        assert isinstance(one_, Evaluation) == isinstance(other, Evaluation), name
+        if isinstance(one_, Evaluation) and isinstance(other, Evaluation):
+            assert one_.performance.e2e_ms is not None
+            assert other.performance.e2e_ms is not None
+            assert one_.performance.e2e_ms.p99 <= other.performance.e2e_ms.p99 * (1 + 1e-9), name
+            assert one_.memory.fits
+            e2e[name] = one_.performance.e2e_ms.p99
+    # By bandwidth of eight devices: B200 64 TB/s, H200 38, H100 27, A100 16 and 12, A10G 4.8 over PCIe.
+    order = ("p6-b200.48xlarge", "p5en.48xlarge", "p5.48xlarge", "p4de.24xlarge", "p4d.24xlarge", "g5.48xlarge")
+    assert sorted(order, key=e2e.__getitem__) == list(order), {n: e2e[n] for n in order}
+
+
+def test_for_latency_limits_still_hold_and_words_are_checked() -> None:
+    spec, h = model("llama-3.1-70b"), machine("A100 SXM4 80GB", 2)
+    refused = bad(spec, h, objective="latency", limits=LatencyLimits(tpot_ms=34.0))  # see above: 34.6 ms at least
+    assert refused.reason is RejectionReason.SLO_INFEASIBLE
+    with pytest.raises(ValueError, match="objective 'fast' is not one of throughput, latency"):
+        InferenceWork(objective="fast")
+
+
 def test_allowed_quantisation_is_taken_where_it_serves_more() -> None:
     spec, h = model("llama-3.1-8b"), machine("L40S")
     plain_, allowed = good(spec, h), good(spec, h, allowed_precisions=("fp8", "int4"))
