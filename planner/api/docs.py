@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any
@@ -20,6 +21,10 @@ h2 { margin-top: 2.5rem; border-top: 1px solid #8886; padding-top: 1rem }
 code, pre { font: 14px/1.45 ui-monospace, monospace }
 pre { overflow-x: auto; padding: .75rem; background: #8882; border-radius: 6px }
 table { border-collapse: collapse; width: 100% } th, td { text-align: left; vertical-align: top; padding: .3rem .6rem .3rem 0; border-bottom: 1px solid #8884 }
+@media (max-width: 40rem) {
+  main { overflow-wrap: anywhere } table, tbody, tr, td { display: block } th { display: none }
+  tr { padding: .4rem 0; border-bottom: 1px solid #8884 } td { border: 0; padding: .1rem 0 } td:first-child { font-weight: 700 }
+}
 .method { font-weight: 700; letter-spacing: .03em }
 """
 STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
@@ -56,7 +61,7 @@ def reference_page(document: Mapping[str, Any]) -> str:
     info, schemas = document["info"], document["components"]["schemas"]
     parts = [
         f"<h1>{escape(info['title'])} {escape(info['version'])}</h1>",
-        *(f"<p>{escape(text)}</p>" for text in info["description"].split("\n\n")),
+        *(f"<p>{_prose(text)}</p>" for text in info["description"].split("\n\n")),
     ]
     parts.append('<p><a href="/openapi.json">openapi.json</a> · <a href="/docs/problems">problems</a></p><ul>')
     operations = [
@@ -65,7 +70,7 @@ def reference_page(document: Mapping[str, Any]) -> str:
         for method, operation in methods.items()
     ]
     parts += [
-        f'<li><a href="#{_anchor(method, path)}"><code>{method.upper()} {escape(path)}</code></a> {escape(operation.get("summary", ""))}</li>'
+        f'<li><a href="#{_anchor(method, path)}"><code>{method.upper()} {escape(path)}</code></a> {_prose(_in_short(operation))}</li>'
         for path, method, operation in operations
     ]
     parts.append("</ul>")
@@ -76,7 +81,8 @@ def reference_page(document: Mapping[str, Any]) -> str:
 
 def _operation(path: str, method: str, operation: Mapping[str, Any], schemas: Mapping[str, Any]) -> Iterable[str]:
     yield f'<h2 id="{_anchor(method, path)}"><span class="method">{method.upper()}</span> <code>{escape(path)}</code></h2>'
-    yield f"<p>{escape(operation.get('description', operation.get('summary', '')))}</p>"
+    said = operation.get("description", operation.get("summary", ""))
+    yield from (f"<p>{_prose(text)}</p>" for text in said.split("\n\n"))
     if parameters := operation.get("parameters"):
         rows = [(p["name"], p["in"], _type(p.get("schema", {})), p.get("description", "")) for p in parameters]
         yield _table(("parameter", "in", "type", "meaning"), rows)
@@ -121,7 +127,7 @@ def problems_page() -> str:
         "<p>Every error is an <code>application/problem+json</code> document. Compare <code>type</code>; show <code>detail</code>.</p>",
     ]
     parts += [
-        f'<h2 id="{kind.slug}">{escape(kind.title)}</h2><p><code>{escape(kind.uri)}</code>, status {kind.status}</p><p>{escape(kind.meaning)}</p>'
+        f'<h2 id="{kind.slug}">{escape(kind.title)}</h2><p><code>{escape(kind.uri)}</code>, status {kind.status}</p><p>{_prose(kind.meaning)}</p>'
         for kind in KINDS.values()
     ]
     return _html("planner problems", parts)
@@ -129,10 +135,21 @@ def problems_page() -> str:
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     def cells(tag: str, row: Iterable[str]) -> str:
-        return "".join(f"<{tag}>{escape(str(cell))}</{tag}>" for cell in row)
+        return "".join(f"<{tag}>{_prose(str(cell))}</{tag}>" for cell in row)
 
     body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
     return f"<table><tr>{cells('th', head)}</tr>{body}</table>"
+
+
+def _prose(text: str) -> str:
+    """Return text as HTML; what stands in backticks is code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
+def _in_short(operation: Mapping[str, Any]) -> str:
+    """Return the beginning of what an operation does."""
+    said = str(operation.get("description") or operation.get("summary", ""))
+    return re.split(r"[.:;](?=\s|$)", said, maxsplit=1)[0]
 
 
 def _anchor(method: str, path: str) -> str:
@@ -140,4 +157,4 @@ def _anchor(method: str, path: str) -> str:
 
 
 def _html(title: str, parts: Iterable[str]) -> str:
-    return f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title><style>{STYLE}</style>{"".join(parts)}</html>\n'
+    return f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title><style>{STYLE}</style><main>{"".join(parts)}</main></html>\n'

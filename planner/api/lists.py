@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request, Response
 from planner import __version__
 from planner.api import openapi
 from planner.api.context import Context
-from planner.api.problems import Problem
+from planner.api.problems import Problem, unknown_name
 from planner.api.queries import Parameter, Query, no_query, read_query
 from planner.models.errors import UnknownModel
 from planner.ports import Document
@@ -22,6 +22,7 @@ from planner.services.list_instances import list_instances
 from planner.services.list_prices import list_prices
 from planner.services.show_model import list_models, show_model
 from pricing.catalog import Catalog
+from pricing.errors import UnknownName
 
 REVALIDATE = "private, no-cache"
 """A client may keep a list, but asks each time whether it still holds."""
@@ -110,7 +111,10 @@ async def _page(
         tag = _tag(f"{catalog.meta.snapshot_id} {__version__} {request.url.path} {request.url.query}".encode())
         if _unchanged(request, tag):
             return _not_modified(tag)
-        document = listing(catalog, **query.names, limit=None if limit is None else offset + limit + 1)
+        try:
+            document = listing(catalog, **query.names, limit=None if limit is None else offset + limit + 1)
+        except UnknownName as e:
+            raise unknown_name(e, field=e.kind.replace(" ", "_")) from e
         found: list[Any] = document[rows]
         headers = {"ETag": tag, "Cache-Control": REVALIDATE}
         if limit is not None and len(found) > offset + limit:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -23,6 +24,8 @@ from planner.store.errors import SchemaNotCurrent, StoreError
 from pricing.errors import PricingError, UnknownName
 
 MEDIA_TYPE = "application/problem+json"
+MOST_ERRORS = 50
+"""How many wrong fields a problem lists; `detail` counts all of them."""
 SHOWN_VALUE_CHARACTERS = 200
 """How much of a refused value an error repeats."""
 
@@ -116,7 +119,7 @@ class Problem(Exception):  # noqa: N818 - as the RFC calls it
             "instance": instance,
         }
         if self.errors:
-            document["errors"] = [error.to_document() for error in self.errors]
+            document["errors"] = [error.to_document() for error in self.errors[:MOST_ERRORS]]
         return document | dict(self.more)
 
     def to_bytes(self, instance: str) -> bytes:
@@ -161,7 +164,18 @@ def _did_you_mean(names: Sequence[str]) -> str:
 
 
 def _bad_request(error: BadRequest) -> Problem:
-    return invalid([FieldError(field=error.field, value=error.value, why=error.why, expected=error.expected)])
+    return invalid(
+        [
+            FieldError(
+                field=error.field, value=error.value, why=with_fields(error.why), expected=with_fields(error.expected)
+            )
+        ]
+    )
+
+
+def with_fields(text: str) -> str:
+    """Return a message about flags as one about fields: "--max-e2e-ms 5" reads "max_e2e_ms 5"."""
+    return re.sub(r"(?<!\S)--([a-z][a-z0-9-]*)", lambda m: m[1].replace("-", "_"), text)
 
 
 def _unknown_model(error: UnknownModel) -> Problem:
@@ -185,11 +199,12 @@ NAMED_FIELDS = {"instance type": "instance", "purchase option": "purchase"}
 """Request field of a kind of name, where the two differ."""
 
 
-def _unknown_name(error: UnknownName) -> Problem:
+def unknown_name(error: UnknownName, *, field: str | None = None) -> Problem:
+    """Return the problem of a name that the prices do not have; `field` is where it was given (default: the field of a request body)."""
     return invalid(
         [
             FieldError(
-                field=NAMED_FIELDS.get(error.kind, error.kind),
+                field=field or NAMED_FIELDS.get(error.kind, error.kind),
                 value=error.name,
                 why=f"is not a known {error.kind}",
                 expected=_did_you_mean(error.suggestions),
@@ -229,7 +244,7 @@ DOMAIN_PROBLEMS: Mapping[type[Exception], Callable[[Any], Problem]] = {
     UnknownModel: _unknown_model,
     ConfigError: _config_error,
     ModelError: lambda error: Problem(slug="invalid-request", detail=str(error)),
-    UnknownName: _unknown_name,
+    UnknownName: unknown_name,
     PricingError: _prices,
     StoreError: _store,
 }

@@ -28,7 +28,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from planner.api.problems import FieldError, invalid
+from planner.api.problems import MOST_ERRORS, FieldError, invalid
 from planner.recommend.errors import BadRequest
 from planner.recommend.request import Option, RecommendRequest, check_field
 from planner.recommend.stages import request_of
@@ -119,13 +119,17 @@ class RequestSchema(Generic[Request]):
         return []
 
     def _errors(self, error: ValidationError, body: Mapping[str, Any]) -> list[FieldError]:
-        found = []
+        found: list[FieldError] = []
         for each in error.errors(include_url=False, include_context=True):
             name = str(each["loc"][0]) if each["loc"] else "body"
             place = name + "".join(f"[{n}]" for n in each["loc"][1:] if isinstance(n, int))
             if each["type"] == "extra_forbidden":
-                near = difflib.get_close_matches(
-                    name.lower().replace("-", "_"), self.model.model_fields, n=2, cutoff=0.6
+                near = (
+                    difflib.get_close_matches(
+                        name[:LONGEST_TEXT].lower().replace("-", "_"), self.model.model_fields, n=2, cutoff=0.6
+                    )
+                    if len(found) < MOST_ERRORS  # the others are counted, not shown
+                    else []
                 )
                 found.append(
                     FieldError(

@@ -69,9 +69,8 @@ def translated(error: Exception) -> CommandError | None:
         return error
     if isinstance(error, BadRequest):
         said = "" if error.value in (None, (), "") else f" {shown(error.value)}"
-        return UsageError(
-            f"{flag_of(error.field)}:{said} {error.why.removesuffix(' fraction')}{f'; {error.expected}' if error.expected else ''}"
-        )
+        why = error.why.removesuffix(" fraction") + (f"; {error.expected}" if error.expected else "")
+        return UsageError(f"{flag_of(error.field)}:{said} {with_flags(why)}")
     if isinstance(error, ModelError):
         return UsageError(str(error))
     if isinstance(error, SnapshotError):
@@ -92,6 +91,18 @@ def translated(error: Exception) -> CommandError | None:
     if isinstance(error, (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)):
         return CommandError(f"{error.filename}: {error.strerror}", code=Exit.BAD_REQUEST)
     return None
+
+
+def with_flags(text: str) -> str:
+    """Return a message about fields as one about flags: "use max_e2e_ms" reads "use --max-e2e-ms". One-word fields are words like others."""
+    import dataclasses
+    import re
+
+    from planner.cli.options import flag_of
+    from planner.recommend.request import EstimateRequest, RecommendRequest
+
+    names = {f.name for request in (RecommendRequest, EstimateRequest) for f in dataclasses.fields(request)}
+    return re.sub(r"(?<![\w-])[a-z]+(?:_[a-z0-9]+)+\b", lambda m: flag_of(m[0]) if m[0] in names else m[0], text)
 
 
 def shown(value: object) -> str:

@@ -11,6 +11,8 @@ DASH = "\N{EN DASH}"  # between the ends of a range, as in print
 TIMES = "\N{MULTIPLICATION SIGN}"
 ABSENT = "·"  # what does not apply, or was not found; never shown as 0
 
+MOST_DIGITS = 15  # a figure of more than these is written with an exponent: nobody counts the zeros
+
 BASIS_WORDS: Mapping[str, str] = {
     "measured": "measured on this hardware",
     "silicon": "from measured operator tables",
@@ -28,7 +30,7 @@ def figure(value: Any, digits: int = 3) -> str:
         return "0"
     rounded = Decimal(f"{exact:.{digits - 1}e}")
     power = rounded.adjusted()
-    if power < -4:
+    if power < -4 or power > MOST_DIGITS:
         return f"{rounded:.{digits - 1}e}"
     return f"{rounded:,.{max(0, digits - 1 - power)}f}"
 

@@ -161,7 +161,7 @@ def models_text(document: Document, *, width: int, colour: bool) -> str:
     shown = document["models"]
     columns = [
         Column("Model", cells=[Cell(m["name"], style=STRONG) for m in shown]),
-        Column("Aliases", cells=[Cell(", ".join(m.get("aliases") or ())) for m in shown]),
+        Column("Aliases", narrowest=12, cells=[Cell(", ".join(m.get("aliases") or ())) for m in shown]),
         Column("Parameters", right=True, cells=[Cell(count_of(m.get("parameters_total"))) for m in shown]),
         Column(
             "Active",

@@ -6,7 +6,7 @@ Values arrive as text and are parsed here, each with one clear error line. Nothi
 from __future__ import annotations
 
 import dataclasses
-from argparse import Namespace
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Mapping
 from datetime import date
 from pathlib import Path
@@ -149,6 +149,13 @@ def example(f: dataclasses.Field[Any], what: Option) -> str:
 def listed(given: list[str] | None) -> tuple[str, ...]:
     """Return the values of a repeatable flag, commas split: `--region a,b --region c` is a, b, c."""
     return tuple(dict.fromkeys(part.strip() for item in given or () for part in item.split(",") if part.strip()))
+
+
+def some(text: str) -> str:
+    """Return a value of a filter; an empty one (an unset variable of a script) must not mean everything."""
+    if not text.replace(",", "").strip():
+        raise ArgumentTypeError("needs a value; without the flag nothing is filtered by it")
+    return text
 
 
 def number(flag: str, text: str) -> float:

@@ -57,6 +57,8 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise the complaint; `argument --top: expected one argument` reads `--top: needs a value`."""
         message = message.removeprefix("argument ").replace("expected one argument", "needs a value")
+        if ": ignored explicit argument" in message:
+            message = message.split(": ignored", 1)[0] + ": takes no value"
         if message.startswith("the following arguments are required: "):
             message = message.removeprefix("the following arguments are required: ") + " is missing"
         raise UsageError(message)
@@ -97,18 +99,25 @@ def parse(parser: Parser, argv: Sequence[str]) -> argparse.Namespace:
     """Return the parsed flags of a verb; an unknown flag or word is refused with the nearest known one."""
     args, unknown = parser.parse_known_args(list(argv))
     if unknown:
-        raise UsageError(complaint(unknown, known_flags(parser)))
+        raise UsageError(complaint(unknown, known_flags(parser), places(parser)))
     if getattr(args, "format", FORMATS[0]) not in FORMATS:
         raise UsageError(f"--format: {args.format!r} is not one of {', '.join(FORMATS)}{hint(args.format, FORMATS)}")
     return args
 
 
-def complaint(unknown: Sequence[str], known: Sequence[str]) -> str:
+def places(parser: argparse.ArgumentParser) -> tuple[str, ...]:
+    """Return the words that a command takes without a flag, such as MODEL."""
+    return tuple(str(action.metavar or action.dest) for action in parser._actions if not action.option_strings)
+
+
+def complaint(unknown: Sequence[str], known: Sequence[str], places: Sequence[str] = ()) -> str:
     """Return one line about words that the parser could not place."""
     flags = [word for word in unknown if word.startswith("-")]
     if not flags:
         return f"unexpected {unknown[0]!r}; values belong to flags, for example --model 7b"
     name = flags[0].split("=")[0]
+    if name.lstrip("-").upper() in places:
+        return f"unknown flag {name}; {name.lstrip('-').upper()} is given without a flag"
     return f"unknown flag {name}{hint(name, known)}"
 
 

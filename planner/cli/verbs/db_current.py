@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from planner.cli.errors import Exit
+from planner.cli.errors import Exit, UsageError
 from planner.ports import Document
 
 
@@ -14,8 +14,16 @@ def add_database_flag(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--database-url",
         metavar="URL",
+        type=database_url,
         help="database (default: PLANNER_DATABASE_URL, else a SQLite file under the user's data directory)",
     )
+
+
+def database_url(text: str) -> str:
+    """Return a URL that was given; an empty one (an unset variable of a script) must not mean the usual database."""
+    if not text.strip():
+        raise UsageError("--database-url: needs a value; sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE")
+    return text
 
 
 def add_flags(parser: ArgumentParser) -> None:

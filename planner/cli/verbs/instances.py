@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from planner.cli.errors import Exit
-from planner.cli.options import day, limit_of, listed
+from planner.cli.options import day, limit_of, listed, some
 from planner.ports import Document
 
 TABLE_ROWS = 60
@@ -20,7 +20,7 @@ def add_flags(parser: ArgumentParser) -> None:
         ("region", "only types with a price in these regions"),
     ):
         parser.add_argument(
-            f"--{flag}", action="append", metavar="TEXT", help=f"{what} (repeatable or comma-separated)"
+            f"--{flag}", action="append", type=some, metavar="TEXT", help=f"{what} (repeatable or comma-separated)"
         )
     parser.add_argument("--prices-as-of", metavar="YYYY-MM-DD", help="use the newest price snapshot not after this day")
     parser.add_argument(

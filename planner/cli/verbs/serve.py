@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from planner.cli.errors import Exit, SourceUnavailable, UsageError
 from planner.cli.options import whole_number
+from planner.cli.verbs.db_current import add_database_flag
 
 DATABASE = "PLANNER_DATABASE_URL"
 
@@ -19,11 +20,7 @@ def add_flags(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--port", default="8000", metavar="N", help="port to listen on (default 8000)")
     parser.add_argument("--workers", default="1", metavar="N", help="processes (default 1)")
-    parser.add_argument(
-        "--database-url",
-        metavar="URL",
-        help=f"database (default: {DATABASE}, else a SQLite file under the user's data directory)",
-    )
+    add_database_flag(parser)
 
 
 def run(args: Namespace) -> int:

@@ -161,6 +161,13 @@ def test_every_field_and_example_is_on_the_page(client: Client) -> None:
     assert "curl -s http://127.0.0.1:8000/v1/recommendations" in page
 
 
+def test_backticks_are_code_on_the_pages(client: Client) -> None:
+    for path in ("/docs", "/docs/problems"):
+        page = client.get(path).text
+        assert "`" not in page
+        assert "<code>" in page
+
+
 def test_every_problem_type_leads_to_its_explanation(client: Client) -> None:
     page = Links()
     page.feed(client.get("/docs/problems").text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from api_client import Client
 
 from planner import bootstrap
-from planner.api.problems import DOMAIN_PROBLEMS, KINDS, problem_of
+from planner.api.problems import DOMAIN_PROBLEMS, KINDS, MOST_ERRORS, problem_of
 from planner.models import errors as model_errors
 from planner.recommend import errors as recommend_errors
 from planner.store import errors as store_errors
@@ -150,6 +151,21 @@ def test_a_long_value_is_not_sent_back_whole(client: Client) -> None:
     assert len(client.post(POST, json={"model": "x" * 100_000}).content) < 2000
 
 
+def test_many_wrong_fields_are_counted_and_some_are_listed_at_once(client: Client) -> None:
+    begun = time.monotonic()
+    document = problem(client.post(POST, json={f"region{n}": 1 for n in range(20_000)}), 422, "invalid-request")
+    assert time.monotonic() - begun < 2
+    assert len(document["errors"]) == MOST_ERRORS
+    assert "19999 more" in document["detail"]
+
+
+@pytest.mark.parametrize("body", [{"model": "7b"}, {"model": "7b", "instance": "g5.xlarge", "accelerator": "L40S"}, {"model": "7b", "instance": "g5.xlarge", "count": 2}, {"model": "bert", "instance": "g5.xlarge", "kv_precision": "fp8"}])  # fmt: skip
+def test_a_problem_speaks_of_fields_not_of_flags(client: Client, body: dict[str, Any]) -> None:
+    answer = client.post("/v1/estimates", json=body)
+    problem(answer, 422, "invalid-request")
+    assert "--" not in answer.text
+
+
 @pytest.mark.parametrize(("method", "path", "status", "slug"), [("GET", "/", 404, "not-found"), ("GET", "/v1", 404, "not-found"), ("GET", "/v1/nope", 404, "not-found"), ("POST", "/v1/recommendations/", 404, "not-found"), ("GET", "/v1/recommendations", 405, "method-not-allowed"), ("DELETE", "/v1/prices", 405, "method-not-allowed"), ("PUT", "/healthz", 405, "method-not-allowed"), ("OPTIONS", "/v1/recommendations", 405, "method-not-allowed")])  # fmt: skip
 def test_paths_and_methods_that_are_not_there(client: Client, method: str, path: str, status: int, slug: str) -> None:
     answer = client.request(method, path)
@@ -157,7 +173,7 @@ def test_paths_and_methods_that_are_not_there(client: Client, method: str, path:
     assert ("allow" in answer.headers) == (status == 405)
 
 
-@pytest.mark.parametrize(("query", "field", "hint"), [("regoin=x", "regoin", "region"), ("limit=0", "limit", ""), ("limit=ten", "limit", ""), ("limit=1&limit=2", "limit", ""), ("limit=-1", "limit", ""), ("limit=99999999999", "limit", ""), ("offset=1.5", "offset", ""), ("region=", "region", ""), ("region=us-east-9", "region", "us-east-1"), ("purchase_option=spto", "purchase", "spot"), ("instance_type=g5.xlrage", "instance", "g5.xlarge")])  # fmt: skip
+@pytest.mark.parametrize(("query", "field", "hint"), [("regoin=x", "regoin", "region"), ("limit=0", "limit", ""), ("limit=ten", "limit", ""), ("limit=1&limit=2", "limit", ""), ("limit=-1", "limit", ""), ("limit=99999999999", "limit", ""), ("offset=1.5", "offset", ""), ("region=", "region", ""), ("region=us-east-9", "region", "us-east-1"), ("purchase_option=spto", "purchase_option", "spot"), ("instance_type=g5.xlrage", "instance_type", "g5.xlarge")])  # fmt: skip
 def test_wrong_query_parameters_are_named(client: Client, query: str, field: str, hint: str) -> None:
     (error,) = problem(client.get(f"/v1/prices?{query}"), 422, "invalid-request")["errors"]
     assert error["field"] == field

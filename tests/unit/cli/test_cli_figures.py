@@ -24,11 +24,18 @@ from planner.cli import figures
         (1234567, "1,230,000"),
         (0.0000123, "1.23e-5"),
         (-1234.5, "-1,230"),
+        (1.5e15, "1,500,000,000,000,000"),
+        (1.5e16, "1.50e+16"),  # nobody counts the zeros
         (None, "·"),  # unknown is not zero
     ],
 )
 def test_three_significant_digits_with_thousands_separators(value: object, shown: str) -> None:
     assert figures.figure(value) == shown
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_no_figure_is_wider_than_a_column_can_be(value: float) -> None:
+    assert len(figures.figure(value)) <= 22
 
 
 @given(st.floats(min_value=1e-4, max_value=1e12))

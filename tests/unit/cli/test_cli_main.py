@@ -51,6 +51,11 @@ def test_no_command_shows_the_help_and_is_a_bad_request(capsys: pytest.CaptureFi
         (["explain", "--model", "7b", "--rank", "0"], "planner explain: --rank: 0 must be at least 1"),
         (["serve", "--port", "70000"], "planner serve: --port: 70000 is not a port; 1 to 65535"),
         (["serve", "--workers", "0"], "planner serve: --workers: 0 must be 1 to 256"),
+        (["models", "show", "--model", "7b"], "planner models show: unknown flag --model; MODEL is given without a flag"),
+        (["recommend", "--model", "7b", "--save=yes"], "planner recommend: --save: takes no value"),
+        (["recommend", "--model", "resnet50", "--max-tpot-ms", "5"], "planner recommend: --max-tpot-ms: 5 applies to models that generate tokens; ResNet-50 has whole-sample latency: use --max-e2e-ms"),
+        (["db", "current", "--database-url", ""], "planner db current: --database-url: needs a value; sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE"),
+        (["serve", "--database-url", " "], "planner serve: --database-url: needs a value; sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE"),
         (["glossary", "TTFTT"], "planner glossary: no term 'TTFTT' in the glossary; did you mean TTFT?"),
     ],
 )  # fmt: skip
@@ -58,6 +63,23 @@ def test_a_bad_request_is_one_line_and_exit_2(words: list[str], said: str, capsy
     assert main(words) == 2
     out, err = capsys.readouterr()
     assert (out, err) == ("", said + "\n")
+
+
+@pytest.mark.parametrize("verb", ["prices list", "instances"])
+@pytest.mark.parametrize("value", ["", " ", ",", " , "])
+def test_an_empty_filter_is_refused_and_never_means_everything(
+    verb: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags, _ = parser.parser_for(verb)
+    filters = [a.option_strings[0] for a in flags._actions if a.metavar == "TEXT"]
+    assert filters
+    for flag in filters:
+        assert main([*verb.split(), flag, value]) == 2
+        out, err = capsys.readouterr()
+        assert (out, err) == (
+            "",
+            f"planner {verb}: {flag}: needs a value; without the flag nothing is filtered by it\n",
+        )
 
 
 @pytest.mark.parametrize(

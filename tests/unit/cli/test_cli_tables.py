@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_answer import Document, answer, rejection, row, run
 
+from planner.cli import figures
 from planner.cli.explain_table import derivation_text, plain_money, readable
 from planner.cli.output import encodable
 from planner.cli.paint import CARD_WIDTH, Cell, Column, fitting
@@ -367,3 +368,15 @@ def test_the_nearest_miss_of_a_latency_limit_is_the_example() -> None:
         "latency limit missed  2 types, such as p5.48xlarge: best reachable at TP 8: TTFT p99 12 ms (limit 3)"
         in shown(answer(rejections=misses))
     )
+
+
+@pytest.mark.parametrize("width", range(64, 200, 17))
+def test_figures_of_the_models_are_never_cut(width: int) -> None:
+    from planner.cli.list_tables import models_text
+    from planner.services.show_model import list_models
+
+    document = list_models()
+    said = models_text(document, width=width, colour=False)
+    for model in document["models"]:
+        assert figures.count_of(model["parameters_total"]) in said
+    assert max(len(line) for line in said.splitlines()) <= width
