@@ -9,6 +9,7 @@ import numpy as np
 from planner.models import counting
 from planner.models.spec import ModelKind, ModelSpec
 from planner.perf import llm
+from planner.perf.efficiencies import interval_of
 from planner.perf.latency import Latency
 from planner.perf.memory import DeviceWeights, has_windows, inference_memory
 from planner.perf.model import Basis, Evaluation, InferenceWork, Layout, Percentiles, Performance, Rates, Term
@@ -66,6 +67,7 @@ def evaluation_of(spec: ModelSpec, point: Point, work: InferenceWork) -> Evaluat
         concurrency=point.concurrency,
         weights=point.weights,
     )
+    low, high = interval_of(h, work.engine, c.form.weights, routed=bool(spec.experts))
     performance = Performance(
         basis=Basis.MODELLED,
         rates=Rates(
@@ -73,8 +75,8 @@ def evaluation_of(spec: ModelSpec, point: Point, work: InferenceWork) -> Evaluat
             output_tokens_per_s=requests * out,
             total_tokens_per_s=requests * (out + work.input_tokens),
         ),
-        low_factor=c.efficiency.low_factor,
-        high_factor=c.efficiency.high_factor,
+        low_factor=low,
+        high_factor=high,
         ttft_ms=Percentiles(p50=float(point.p50.ttft) * 1e3, p99=float(point.p99.ttft) * 1e3),
         tpot_ms=None if out <= 1 else Percentiles(p50=float(point.p50.tpot) * 1e3, p99=float(point.p99.tpot) * 1e3),
         e2e_ms=Percentiles(p50=float(point.p50.e2e) * 1e3, p99=float(point.p99.e2e) * 1e3),
@@ -133,9 +135,13 @@ def notes_of(spec: ModelSpec, point: Point, work: InferenceWork) -> tuple[str, .
     idle = c.hardware.devices - point.replicas * c.tp
     if idle:
         notes.append(f"{idle} of {c.hardware.devices} devices stay idle: {point.replicas} replicas of {c.tp}")
-    if not c.efficiency.evidence_rows:
+    e, chip = c.efficiency, c.hardware.accelerator
+    if not e.evidence_rows:
+        notes.append(f"no published LLM measurement of {chip} is behind its efficiency; the interval is wider for that")
+    elif not e.believed:
         notes.append(
-            f"no published LLM measurement of {c.hardware.accelerator} is behind its efficiency; the interval is wider for that"
+            f"few measurements behind it: {e.evidence_rows} of {chip}, from {e.evidence_groups} benchmark"
+            f"{'s' if e.evidence_groups > 1 else ''}; drawn to chips of its architecture, the interval is wider for that"
         )
     return tuple(notes)
 
