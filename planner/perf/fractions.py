@@ -35,6 +35,26 @@ class Efficiency:
     as_of: str
     note: str
 
+    @property
+    def measured(self) -> bool:
+        """Return whether rows of this very work, chip and precision are behind the value."""
+        return self.n > 0
+
+    @property
+    def citation(self) -> str:
+        """Return the source; of a value without rows of its own, that it is carried over from there."""
+        return (
+            self.source if self.measured or self.source.startswith("assumption") else f"carried over from {self.source}"
+        )
+
+    @property
+    def evidence(self) -> str:
+        """Return what the value stands on, as a clause."""
+        what = f"{self.workload} on {self.key}, {self.precision}"
+        if self.measured:
+            return f"{what}: {self.n} rows in {self.groups} groups"
+        return f"{what}: no row of its own" + (f", {self.note}" if self.note else "")
+
 
 @lru_cache(maxsize=4)
 def table(name: str) -> dict[tuple[str, str, str], Efficiency]:
@@ -80,4 +100,9 @@ def efficiency_of(name: str, workload: str, hardware: Hardware, precision: str) 
 
 def parameter(name: str, key: str) -> float:
     """Return a parameter that holds for all chips."""
-    return table(name)["parameter", key, ""].value
+    return parameter_row(name, key).value
+
+
+def parameter_row(name: str, key: str) -> Efficiency:
+    """Return a parameter that holds for all chips, with its evidence."""
+    return table(name)["parameter", key, ""]

@@ -223,7 +223,7 @@ def evaluation(spec: ModelSpec, sample: SampleWork, item: PreparedSample, *, bat
             power_w=None
             if hw.tdp_w is None
             else hw.tdp_w * hw.devices * (PREFILL_POWER_SHARE * busy + IDLE_POWER_SHARE * (1 - busy)),
-            sources=(e.source,),
+            sources=(e.citation,),
             terms=(
                 Term(name="flops_per_sample", value=sample.flops, unit="FLOP", formula=sample.description),
                 Term(
@@ -236,8 +236,8 @@ def evaluation(spec: ModelSpec, sample: SampleWork, item: PreparedSample, *, bat
                     name="efficiency",
                     value=e.value,
                     unit="fraction of peak",
-                    formula=f"{e.workload} on {e.key}, {e.precision}: n={e.n}, groups={e.groups}",
-                    source=e.source,
+                    formula=e.evidence,
+                    source=e.citation,
                 ),
                 Term(
                     name="weight_bytes",

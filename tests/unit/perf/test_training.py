@@ -15,6 +15,7 @@ from training_cases import (
     MPT_13B,
     QWEN_7B,
     RESNET_50,
+    decoder,
     machine,
     neuron,
 )
@@ -110,6 +111,62 @@ def test_published_rates(case) -> None:
         1.5 if unit == "tokens" else 1.75
     )  # encoders: pre-training with fused kernels is far faster than fine-tuning
     assert measured / factor < each < measured * factor
+
+
+def dense(name, **shape):
+    return decoder(name, **{"vocabulary": 32000, **shape})
+
+
+LLAMA_2_70B = dense("Llama-2-70B", hidden=8192, layers=80, heads=64, kv_heads=8, inner=28672)
+LLAMA_405B = dense("405B", hidden=16384, layers=126, heads=128, kv_heads=8, inner=53248, vocabulary=128256)
+MPT = {"vocabulary": 50432, "gated": False, "tied": True}
+MPT_30B = dense("MPT-30B", hidden=7168, layers=48, heads=56, kv_heads=56, inner=28672, **MPT)
+MPT_70B = dense("MPT-70B", hidden=8192, layers=80, heads=64, kv_heads=64, inner=32768, **MPT)
+# Tokens/s per accelerator: llm-foundry benchmarking README (fully sharded), NVIDIA NeMo performance pages (tensor parallel 2 to 4,
+# pipeline parallel 4), Megatron-Bridge summary (tensor 8, pipeline 8, context 2), torchtitan benchmarks (fully sharded).
+LARGE = [
+    (MPT_30B, P4DE, 1, 2048, 504, "full", None, 916.0),
+    (MPT_70B, P5, 32, 2048, 2048, "full", None, 1035.0),
+    (LLAMA_70B, P4DE, 8, 8192, None, "full", None, 331.0),
+    (LLAMA_2_70B, P5, 8, 4096, 128, "full", "fp8", 1717.0),
+    (LLAMA_2_70B, P5, 1, 4096, 32, "lora", "fp8", 2557.0),
+    (LLAMA_405B, P5, 128, 8192, 1536, "full", "fp8", 326.0),
+]
+
+
+def test_large_dense_models_are_trained_faster_and_the_interval_says_so() -> None:
+    inside = 0
+    for spec, hardware, count, sequence, batch, method, precision, measured in LARGE:
+        work = TrainingWork(sequence_length=sequence, global_batch=batch, method=method, precision=precision)
+        found = one(spec, hardware, work, count)
+        p = found.performance
+        each = p.rates.total_tokens_per_s / (hardware.devices * count)
+        inside += p.low_factor * each <= measured <= p.high_factor * each
+        note = next(n for n in found.notes if n.startswith("tensor and pipeline parallel training is not laid out"))
+        assert f"up to {p.high_factor:.1f} times" in note
+    assert inside >= 0.8 * len(LARGE)
+    # what a p10 to p90 interval promises; smaller and sparse models keep theirs
+    small = one(LLAMA_8B, P5).performance
+    assert small.high_factor < one(LLAMA_2_70B, P5, None, 8).performance.high_factor
+    for spec in (LLAMA_8B, MIXTRAL):
+        assert not any("pipeline parallel" in n for n in one(spec, P5, TrainingWork(sequence_length=2048), 4).notes)
+
+
+def test_a_value_without_rows_of_its_own_is_no_measurement() -> None:
+    own = one(LLAMA_3B, machine("A100 SXM4 80GB")).performance
+    carried = one(LLAMA_3B, machine("H200 SXM 141GB")).performance  # nothing was measured on it: as its die, H100
+    efficiency = {
+        name: next(t for t in p.terms if t.name == "efficiency") for name, p in (("own", own), ("H200", carried))
+    }
+    assert "rows in" in efficiency["own"].formula
+    assert not efficiency["own"].source.startswith("carried over")
+    assert "no row of its own" in efficiency["H200"].formula
+    assert efficiency["H200"].source.startswith("carried over from ")
+    assert all(s.startswith("carried over from ") for s in carried.sources)
+    for name in (TRAINING, SAMPLES):
+        for row in table(name).values():
+            assert row.measured == (row.n > 0)
+            assert row.citation == row.source or (row.n == 0 and row.citation.startswith("carried over from "))
 
 
 def test_traffic_by_hand() -> None:
