@@ -84,7 +84,7 @@ def translated(error: Exception) -> CommandError | None:
 
         if isinstance(error, StoreError):
             return (
-                UsageError(f"--database-url: {error}")
+                UsageError(f"--database-url or PLANNER_DATABASE_URL: {error}")
                 if isinstance(error, BadDatabaseUrl)
                 else SourceUnavailable(str(error))
             )

@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
+import time
 from collections.abc import Mapping
+from typing import Protocol
 
 from planner.cli.errors import CommandError, Exit
 
@@ -23,13 +26,25 @@ PLAIN: Mapping[int, str] = str.maketrans(
 """Signs and what stands for them where the encoding has only ASCII: one character each, so that columns stay aligned."""
 
 
+class Writable(Protocol):
+    """A stream of bytes."""
+
+    def write(self, data: memoryview, /) -> int | None:
+        """Take some of the bytes and return how many, None where it would block."""
+
+
 def write(text: str) -> None:
     """Write text to standard output and flush it; a sign that the encoding lacks is replaced, never a crash."""
     if sys.stdout is None:
         raise CommandError("standard output is closed; the answer cannot be written", code=Exit.FAULT)
     try:
-        sys.stdout.write(encodable(text, sys.stdout.encoding))
-        sys.stdout.flush()
+        shown = encodable(text, sys.stdout.encoding)
+        raw = getattr(sys.stdout, "buffer", None)
+        if isinstance(raw, io.RawIOBase):  # PYTHONUNBUFFERED
+            put(raw, shown.encode(sys.stdout.encoding))
+        else:
+            sys.stdout.write(shown)
+            sys.stdout.flush()
     except BrokenPipeError:
         raise
     except OSError as e:
@@ -47,13 +62,24 @@ def write_bytes(data: bytes) -> None:
         return
     try:
         sys.stdout.flush()
-        buffer.write(data)
+        put(buffer, data)
         buffer.flush()
     except BrokenPipeError:
         raise
     except OSError as e:
         discard_stdout()
         raise CommandError(f"the answer could not be written: {e.strerror}", code=Exit.FAULT) from e
+
+
+def put(stream: Writable, data: bytes) -> None:
+    """Write all of the bytes: a stream without a buffer may take a part at a time, and say so only in what it returns."""
+    rest = memoryview(data)
+    while rest:
+        taken = stream.write(rest)
+        if taken is None:  # it would block: somebody made it so
+            time.sleep(0.01)
+            continue
+        rest = rest[taken:]
 
 
 def complain(message: str) -> None:

@@ -100,6 +100,7 @@ def test_what_is_missing_is_said_in_one_line(clone: Path, tmp_path: Path) -> Non
         found = shutil.which(name)
         assert found
         (tools / name).symlink_to(found)
+    shutil.rmtree(clone / ".venv", ignore_errors=True)  # one that works would serve
     no_python = shell("bash quickstart.sh", clone, tmp_path, PATH=str(tools))
     assert no_python.returncode == 4
     assert no_python.stderr.count("\n") == 1
@@ -110,10 +111,53 @@ def test_what_is_missing_is_said_in_one_line(clone: Path, tmp_path: Path) -> Non
     # answers the version question, but has no venv, as Debian's python3 without python3-venv
     fake.write_text(f'#!/bin/sh\ncase "$2" in *"import venv"*) exit 1;; esac\nexec {real} "$@"\n')
     fake.chmod(0o755)
-    shutil.rmtree(clone / ".venv", ignore_errors=True)
     no_venv = shell("bash quickstart.sh", clone, tmp_path, PATH=str(tools), PYTHON=str(fake))
     assert no_venv.returncode == 4
     assert re.fullmatch(
         r"quickstart\.sh: the venv module of .* is missing; on Debian or Ubuntu: apt-get install python3\.\d+-venv\n",
         no_venv.stderr,
     )
+
+
+@pytest.mark.parametrize("python", ["/nonexistent/python3", "/bin/false", "/bin/true-not-there", ""])
+def test_a_python_that_was_chosen_and_does_not_suit_is_not_replaced_by_another(
+    clone: Path, tmp_path: Path, python: str
+) -> None:
+    chosen = shell("bash quickstart.sh --version", clone, tmp_path, PYTHON=python)
+    if not python:  # not chosen: any on the PATH will do
+        assert chosen.returncode == 0
+        return
+    assert chosen.returncode == 4
+    assert chosen.stderr == f"quickstart.sh: PYTHON={python} is no Python 3.11 or newer; give another, or unset it\n"
+
+
+def test_an_environment_serves_whatever_python_is_first_on_the_path(clone: Path, tmp_path: Path) -> None:
+    """Two users of one checkout with unlike PATHs must not make it anew in turns."""
+    shell("bash quickstart.sh --version", clone, tmp_path)
+    made = (clone / ".venv" / "pyvenv.cfg").stat().st_mtime_ns
+    fake = tmp_path / "python3"
+    fake.write_text(
+        f"""#!/bin/sh
+case "$2" in *sys.version.split*) echo 3.99.0; exit;; esac
+exec {Path(sys.executable).resolve()} "$@"
+"""
+    )
+    fake.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    assert shell("bash quickstart.sh --version", clone, tmp_path, PATH=path).returncode == 0
+    assert (clone / ".venv" / "pyvenv.cfg").stat().st_mtime_ns == made
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
+def test_what_cannot_be_written_is_said_in_one_line(clone: Path, tmp_path: Path) -> None:
+    shell("bash quickstart.sh --version", clone, tmp_path)
+    stamp = clone / ".venv" / ".planner-stamp"
+    stamp.write_text("of another version")
+    (clone / ".venv").chmod(0o555)
+    try:
+        refused = shell("bash quickstart.sh --version", clone, tmp_path)
+    finally:
+        (clone / ".venv").chmod(0o755)
+    assert refused.returncode == 4
+    assert refused.stderr.count("\n") == 1
+    assert "belongs to somebody else" in refused.stderr

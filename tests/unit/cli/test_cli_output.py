@@ -2,6 +2,7 @@
 
 import io
 import sys
+from typing import Any
 
 import pytest
 
@@ -80,3 +81,49 @@ def test_colour_only_where_it_is_wanted(
     monkeypatch.setattr(stream, "isatty", lambda: tty, raising=False)
     monkeypatch.setattr(sys, "stdout", stream)
     assert output.coloured() is wanted
+
+
+class Sparing(io.RawIOBase):
+    """A stream without a buffer that takes seven bytes at a time, nothing now and then, and `room` bytes at most."""
+
+    def __init__(self, room: int = 10**9) -> None:
+        self.held = b""
+        self.room = room
+        self.calls = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any, /) -> int | None:
+        self.calls += 1
+        if self.calls % 5 == 0:
+            return None
+        taken = bytes(data)[: min(7, self.room - len(self.held))]
+        if not taken:
+            raise OSError(28, "No space left on device")
+        self.held += taken
+        return len(taken)
+
+
+class Unbuffered(io.TextIOBase):
+    """Standard output as PYTHONUNBUFFERED makes it."""
+
+    encoding = "utf-8"
+
+    def __init__(self, raw: Sparing) -> None:
+        self.buffer = raw
+
+
+@pytest.mark.parametrize("writer", ["write", "write_bytes"])
+def test_a_stream_that_takes_a_part_at_a_time_gets_all_or_it_is_a_fault(
+    writer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "figures, 1.10\u20131.92\n" * 20
+    answer: Any = text if writer == "write" else text.encode()
+    whole = Sparing()
+    monkeypatch.setattr("sys.stdout", Unbuffered(whole))
+    getattr(output, writer)(answer)
+    assert whole.held == text.encode()
+    monkeypatch.setattr("sys.stdout", Unbuffered(Sparing(room=100)))
+    with pytest.raises(CommandError, match="could not be written"):
+        getattr(output, writer)(answer)
