@@ -34,6 +34,7 @@ BITS_PER_WEIGHT = {
 WIDE = frozenset({"fp32", "tf32", "fp16", "bf16"})
 WHOLE_MODEL = frozenset({"gguf-q4_k_m"})  # formats that convert embeddings and head too
 SIXTEEN_BIT = ("bf16", "fp16")
+FOUR_BIT_FLOATS = frozenset({"fp4", "mxfp4"})  # e2m1 numbers; their scales differ
 KV_BITS = {"fp16": 16, "bf16": 16, "fp32": 32, "fp8": 8, "int8": 8}
 
 
@@ -100,10 +101,12 @@ def resolve(spec: ModelSpec, hardware: Hardware, requested: str | None) -> Forma
     """Return how a chip runs the model in the requested format (None: the checkpoint's own), or why it cannot.
 
     bf16 on a chip without it becomes fp16 (and the other way round on chips that have only bf16), with a note. A CPU without
-    16-bit arithmetic computes in fp32.
+    16-bit arithmetic computes in fp32. A format that the checkpoint is published in already (fp4 and mxfp4 are both its 4 bits)
+    keeps the checkpoint's own tensors: quantising them again would only lose accuracy.
     """
-    stored = requested is None and spec.quantization is not None
-    wanted = stored_format(spec.quantization) if stored and spec.quantization else requested
+    own = stored_format(spec.quantization) if spec.quantization else None
+    stored = own is not None and (requested is None or requested == own or {requested, own} <= FOUR_BIT_FLOATS)
+    wanted = own if stored else requested
     native_wide = spec.native_dtype if spec.native_dtype in SIXTEEN_BIT else "bf16"
     if wanted is None:
         wanted = native_wide
@@ -117,6 +120,8 @@ def resolve(spec: ModelSpec, hardware: Hardware, requested: str | None) -> Forma
         )
     wide = sixteen_bit(hardware, wanted if wanted in SIXTEEN_BIT else native_wide)
     notes: list[str] = []
+    if stored and requested not in (None, own):
+        notes.append(f"{requested} was asked for: the checkpoint is published in {own} and keeps its own tensors")
     if wide is None:
         if hardware.kind is not AcceleratorKind.CPU or "fp32" not in hardware.peak_tflops:
             return _unsupported(
@@ -131,7 +136,7 @@ def resolve(spec: ModelSpec, hardware: Hardware, requested: str | None) -> Forma
         compute = (
             "fp8" if wanted == "mxfp4" and "fp8" in hardware.peak_tflops else "fp4" if wanted == "mxfp4" else wanted
         )
-        return Format(weights=wanted, compute=compute, wide=wide, native=True, stored=stored)
+        return Format(weights=wanted, compute=compute, wide=wide, native=True, stored=stored, notes=tuple(notes))
     if is_weight_only(hardware, wanted):
         if wanted not in {"int4", "gguf-q4_k_m"}:  # these are weight-only everywhere; nothing to warn of
             notes.append(

@@ -99,3 +99,25 @@ def test_unknown_format_says_what_is_known() -> None:
     refused = resolve(model("llama-3.1-8b"), plain(), "int3")
     assert isinstance(refused, Infeasible)
     assert "int4" in refused.detail
+
+
+@pytest.mark.parametrize("chip", ["H100 SXM5 80GB", "B200 SXM 180GB"])
+@pytest.mark.parametrize("asked", ["fp4", "mxfp4"])
+def test_four_bits_asked_of_a_four_bit_checkpoint_are_its_own(chip: str, asked: str) -> None:
+    # Published size of the gpt-oss-120b checkpoint: 60.8 GiB. Attention, routers, embedding and head are 16-bit in it.
+    found = good(model("gpt-oss-120b"), machine(chip), precision=asked, max_concurrency=1)
+    assert found.memory.lines[0].gib == pytest.approx(60.8, abs=0.1)
+    assert found.layout.precision == "mxfp4"
+    said = any("keeps its own tensors" in note for note in found.notes)
+    assert said is (asked == "fp4")
+    # Another width is another checkpoint: 8 bits for what can be converted, so more than 4-bit experts.
+    wider = good(model("gpt-oss-120b"), machine("H200 SXM 141GB"), precision="fp8", max_concurrency=1)
+    assert wider.layout.precision == "fp8"
+    assert wider.memory.lines[0].gib > 100
+
+
+def test_a_plain_checkpoint_is_converted_as_asked() -> None:
+    form = resolve(model("llama-3.1-8b"), machine("B200 SXM 180GB"), "fp4")
+    assert isinstance(form, Format)
+    assert not form.stored
+    assert form.weights == "fp4"
