@@ -16,7 +16,7 @@ import numpy.typing as npt
 from planner.models.spec import ModelSpec
 from planner.perf import engines, llm
 from planner.perf.latency import Latency, Load, Moments, moments_of, quantile_of
-from planner.perf.llm_report import Point, evaluation_of
+from planner.perf.llm_report import evaluation_of
 from planner.perf.memory import (
     GIB,
     LOGIT_BYTES,
@@ -28,6 +28,7 @@ from planner.perf.memory import (
     reserve_gib,
 )
 from planner.perf.model import Hardware, Infeasible, InferenceWork, Outcome
+from planner.perf.operating_point import Point
 from planner.perf.precision import BITS_PER_WEIGHT, KV_BITS
 from planner.perf.samples import evaluate_samples
 from planner.perf.serving_candidates import Candidate, candidates_of, machine_of, why_too_long

@@ -1,8 +1,6 @@
-"""From an operating point to an `Evaluation`: layout, memory lines, rates, latencies, power, notes and the terms of an explanation."""
+"""From an operating point to an `Evaluation`: layout, memory lines, rates, latencies, power and notes."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,35 +8,17 @@ from planner.models import counting
 from planner.models.spec import ModelKind, ModelSpec
 from planner.perf import llm
 from planner.perf.efficiencies import interval_of
-from planner.perf.latency import Latency
-from planner.perf.memory import DeviceWeights, has_windows, inference_memory
-from planner.perf.model import Basis, Evaluation, InferenceWork, Layout, Percentiles, Performance, Rates, Term
+from planner.perf.llm_terms import terms_of
+from planner.perf.memory import has_windows, inference_memory
+from planner.perf.model import Basis, Evaluation, InferenceWork, Layout, Percentiles, Performance, Rates
+from planner.perf.operating_point import Point
 from planner.perf.precision import KV_BITS
-from planner.perf.serving_candidates import Candidate
 
 IDLE_POWER_SHARE = 0.3
 DECODE_POWER_SHARE = 0.7
 PREFILL_POWER_SHARE = 1.0
 """Share of TDP drawn while idle, while decoding (memory-bound) and while prefilling (compute-bound). After Patel et al. 2024
 (POLCA, arXiv:2308.12908): prompt phases reach TDP, token phases stay well below it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
-    """An operating point: a candidate at a concurrency, with the step times behind it."""
-
-    candidate: Candidate
-    weights: DeviceWeights
-    shape: llm.Shape
-    machine: llm.Machine
-    concurrency: int
-    replicas: int
-    decode: llm.Step
-    prefill: llm.Step
-    alone_s: float
-    step_tokens: float
-    p50: Latency
-    p99: Latency
 
 
 def evaluation_of(spec: ModelSpec, point: Point, work: InferenceWork) -> Evaluation:
@@ -144,85 +124,3 @@ def notes_of(spec: ModelSpec, point: Point, work: InferenceWork) -> tuple[str, .
             f"{'s' if e.evidence_groups > 1 else ''}; drawn to chips of its architecture, the interval is wider for that"
         )
     return tuple(notes)
-
-
-def terms_of(spec: ModelSpec, point: Point, work: InferenceWork) -> tuple[Term, ...]:
-    """Return the numbers behind the throughput, in the order of the calculation."""
-    c, s, m, b = point.candidate, point.shape, point.machine, point.concurrency
-    h, e = c.hardware, c.efficiency
-    bandwidth = float(h.memory_bandwidth_gb_s or 0.0)
-    tokens = np.asarray(float(b))
-    touched = float(llm.touched_share(s.routed_share, tokens))
-    shares = np.where(np.arange(len(llm.CLASSES)) == llm.EXPERT, touched, 1.0)
-    read = s.weight_bytes * shares
-    flops = s.flops_per_token * b
-    source = e.sources[0]
-    terms = [
-        Term(name="peak memory bandwidth", value=bandwidth, unit="GB/s", source="datasheet"),
-        Term(
-            name="peak dense compute",
-            value=h.peak_tflops[c.form.compute],
-            unit=f"TFLOP/s {c.form.compute}",
-            source="datasheet",
-        ),
-        Term(name="weights bandwidth efficiency", value=e.weights_bandwidth, unit="fraction", source=source),
-        Term(name="KV bandwidth efficiency", value=e.kv_bandwidth, unit="fraction", source=source),
-        Term(name="compute efficiency", value=e.compute_fraction(c.form.compute), unit="fraction", source=source),
-    ]
-    for i, name in enumerate(llm.CLASSES):
-        if not read[i]:
-            continue
-        rate = float(m.narrow_flops if s.quantised[i] else m.wide_flops)
-        bound = "compute" if flops[i] / rate > read[i] / float(m.weights_bytes_per_s) else "memory"
-        label = f"decode {name}: {bound}-bound at {flops[i] / read[i]:.3g} FLOP/B"
-        terms.append(
-            Term(
-                name=label,
-                value=float(point.decode.classes[i]) * 1e3,
-                unit="ms",
-                formula="max(B·FLOPs/(P·e_c), bytes/(W·e_w))",
-            )
-        )
-    cache = float(s.decode_cache_bytes) * b
-    intensity = float(s.decode_attention_flops) * b / cache if cache else 0.0
-    total = float(point.decode.total)
-    request_s = work.output_tokens * total / b + float(point.prefill.total)
-    terms += [
-        Term(
-            name=f"decode attention over KV cache at {intensity:.3g} FLOP/B",
-            value=float(point.decode.attention) * 1e3,
-            unit="ms",
-            formula="max(B·FLOPs/(P·e_c), B·KV bytes/(W·e_kv))",
-        ),
-        Term(
-            name="decode collectives",
-            value=float(point.decode.collectives) * 1e3,
-            unit="ms",
-            formula="2·layers·all-reduce(B rows)",
-        ),
-        Term(
-            name="decode overhead",
-            value=float(point.decode.overhead) * 1e3,
-            unit="ms",
-            formula="layers·o_l + o_s + B·o_r",
-            source=source,
-        ),
-        Term(name="decode step", value=total * 1e3, unit="ms", formula="sum of the above"),
-        Term(
-            name="prefill per request",
-            value=float(point.prefill.total) * 1e3,
-            unit="ms",
-            formula=f"ISL/m steps of m = {point.step_tokens:.0f} tokens",
-        ),
-        Term(name="concurrency per replica", value=float(b), unit="requests"),
-        Term(name="accelerator time per request", value=request_s, unit="s", formula="OSL·t_decode/B + t_prefill"),
-        Term(
-            name="requests per second of the instance",
-            value=point.replicas / request_s,
-            unit="requests/s",
-            formula="replicas·B / (OSL·t_decode + B·t_prefill)",
-        ),
-    ]
-    if spec.experts:
-        terms.append(Term(name="experts touched per step", value=touched, unit="fraction", formula="1 - (1 - k/E)^B"))
-    return tuple(terms)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 import time
 from typing import Any
 
@@ -187,6 +189,73 @@ def test_terms_explain_the_rate() -> None:
     assert float(terms["experts touched per step"].value) == pytest.approx(1 - 0.75**4)
     share = found.performance.prefill_time_fraction
     assert share == pytest.approx(float(terms["prefill per request"].value) / 1e3 / per_request, rel=1e-9)
+
+
+N = r"([\d.]+(?:e[+-]?\d+)?)"
+"""A number as a formula prints it."""
+
+
+@pytest.mark.parametrize("name", ["llama-3.1-70b", "mixtral-8x7b", "gpt-oss-20b", "deepseek-v3"])
+def test_a_step_can_be_redone_from_what_is_printed(name: str) -> None:
+    chip, devices = ("H200 SXM 141GB", 8) if name == "deepseek-v3" else ("H100 SXM5 80GB", 4)
+    found = good(model(name), machine(chip, devices), input_tokens=3000, output_tokens=200)
+    terms = {t.name: t for t in found.performance.terms}
+    for prefix, total in (("decode ", "decode step"), ("prefill ", "prefill per request")):
+        parts = [float(t.value) for n, t in terms.items() if n.startswith(prefix) and n != total]
+        assert sum(parts) == pytest.approx(float(terms[total].value), rel=1e-9)
+    compute = rf"{N} FLOP / \({N} TFLOP/s x {N}\)"
+    traffic = rf"{N} B / \({N} GB/s x {N}\)"
+    # reading the cache: requests x bytes over bandwidth, or requests x FLOPs over the peak
+    attention = next(t for n, t in terms.items() if n.startswith("decode attention over KV cache"))
+    parsed = re.search(rf"{N} requests x {compute} and {N} requests x {traffic}", attention.formula)
+    assert parsed
+    b, flops, peak, e_c, b_again, size, bandwidth, e_kv = map(float, parsed.groups())
+    assert b == b_again == float(terms["concurrency per replica"].value)
+    assert size == pytest.approx(float(terms["KV cache read per request and step"].value), rel=1e-5)
+    longer = max(b * flops / (peak * 1e12 * e_c), b * size / (bandwidth * 1e9 * e_kv))
+    assert longer * 1e3 == pytest.approx(float(attention.value), rel=1e-4)
+    # every class of products of a prompt
+    classes = [t for n, t in terms.items() if n.startswith("prefill ") and "longer of" in t.formula]
+    assert classes
+    for term in classes:
+        parsed = re.search(rf"{N} steps x the longer of {N} tokens x {compute} and {traffic}", term.formula)
+        assert parsed, term.formula
+        steps, tokens, flops, peak, e_c, size, bandwidth, e_w = map(float, parsed.groups())
+        longer = max(tokens * flops / (peak * 1e12 * e_c), size / (bandwidth * 1e9 * e_w))
+        assert steps * longer * 1e3 == pytest.approx(float(term.value), rel=1e-4)
+    scores = terms["prefill attention scores and values"]
+    parsed = re.search(compute, scores.formula)
+    assert parsed
+    flops, peak, e_c = map(float, parsed.groups())
+    assert flops / (peak * 1e12 * e_c) * 1e3 == pytest.approx(float(scores.value), rel=1e-4)
+    # collectives and overhead of a decode step
+    if found.layout.tensor_parallel != 1:
+        reduces = terms["decode collectives"]
+        parsed = re.search(
+            rf"{N} x {N} layers x {N} µs; one all-reduce of {N} B over (\d+) = {N} µs .* bytes / {N} GB/s",
+            reduces.formula,
+        )
+        assert parsed, reduces.formula
+        each, layers, one_us, payload, ranks, latency_us, link = map(float, parsed.groups())
+        one_s = latency_us * 1e-6 * (1 + math.log2(ranks)) / 2 + 2 * (ranks - 1) / ranks * payload / (link * 1e9)
+        assert one_s * 1e6 == pytest.approx(one_us, rel=1e-4)
+        assert each * layers * one_us / 1e3 == pytest.approx(float(reduces.value), rel=1e-4)
+    overhead = terms["decode overhead"]
+    parsed = re.search(rf"{N} layers x {N} µs \+ {N} ms \+ {N} requests x {N} µs", overhead.formula)
+    assert parsed, overhead.formula
+    layers, layer_us, step_ms, b, request_us = map(float, parsed.groups())
+    assert layers * layer_us / 1e3 + step_ms + b * request_us / 1e3 == pytest.approx(float(overhead.value), rel=1e-4)
+
+
+def test_the_cache_that_a_step_reads_is_context_times_bytes() -> None:
+    # Llama-3.1-70B: 80 layers x 2 x 8 KV heads x 128 x 2 bytes = 327,680 bytes a token, a quarter of it on each of four devices;
+    # at 3,000 + 200 / 2 tokens.
+    found = good(
+        model("llama-3.1-70b"), machine("H100 SXM5 80GB", 4), tensor_parallel=4, input_tokens=3000, output_tokens=200
+    )
+    term = next(t for t in found.performance.terms if t.name == "KV cache read per request and step")
+    assert term.value == 327_680 / 4 * 3100
+    assert term.formula == "mean context of 3000 + 200 / 2 = 3100 tokens x 81920 B a token on one device"
 
 
 def test_chips_without_measurements_say_so_and_get_a_wider_interval() -> None:
