@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import weakref
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -32,6 +33,7 @@ class Catalog:
         self.meta = meta
         self.path = path
         self._connection = connection
+        self._close = weakref.finalize(self, connection.close)  # a catalog that is let go lets go of its file
         self._lock = threading.Lock()
         self._quotes: dict[tuple[tuple[str, ...] | None, ...], tuple[Quote, ...]] = {}
 
@@ -45,7 +47,7 @@ class Catalog:
 
     def close(self) -> None:
         """Let go of the file; what was read stays valid."""
-        self._connection.close()
+        self._close()
 
     @cached_property
     def accelerators(self) -> Mapping[str, Accelerator]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
@@ -15,6 +17,7 @@ from small_contents import LATER, small_contents
 from pricing.catalog import Catalog, near_misses
 from pricing.errors import AmbiguousName, UnknownName
 from pricing.model import PurchaseOption, Quote
+from pricing.publish import publish_shipped
 from pricing.snapshot import open_snapshot, write_snapshot
 
 
@@ -155,3 +158,12 @@ def test_near_misses_hold_what_was_typed() -> None:
 
 def test_swapped_letters_come_first() -> None:
     assert near_misses("us-esat-1", ["us-west-1", "us-east-1", "us-west1"])[0] == "us-east-1"
+
+
+def test_a_catalog_that_is_let_go_closes_its_file(tmp_path: Path) -> None:
+    catalog = open_snapshot(publish_shipped(tmp_path / "s.sqlite"))
+    connection = catalog._connection
+    del catalog
+    gc.collect()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connection.execute("SELECT 1")
