@@ -45,7 +45,7 @@ REFERENCE_ENGINE = "vllm"  # the global values are its own
 class Parameter:
     """One row: the global value of a parameter, or the factor on it for an architecture, a chip or an engine."""
 
-    scope: str  # global | architecture | chip | engine | interval
+    scope: str  # global | architecture | chip | engine | interval | recent
     key: str
     architecture: str  # of a chip
     parameter: str
@@ -225,3 +225,28 @@ def interval_of(hardware: Hardware, engine: str, weights: str, *, routed: bool) 
     """Return p10 and p90 of measured / predicted for a layout; see `interval`."""
     runtime = RUNTIME_OF_KIND.get(hardware.kind, engine)
     return interval(hardware.accelerator, runtime, weights, routed=routed)
+
+
+@lru_cache(maxsize=64)
+def engine_evidence(engine: str, *, routed: bool) -> tuple[str, ...]:
+    """Return what to say of the age or the number of the measurements behind an engine on GPUs; nothing where both are good.
+
+    The table tells rows since 2025 apart (`recent`): how many, and how they compare with what is predicted for them when left out.
+    """
+    table = parameters()
+    behind = table.get(("interval", f"engine:{engine}", "throughput"))
+    if behind is None:
+        return ()
+    recent = [table.get(("recent", f"{engine}:{family}", "throughput")) for family in ("dense", "moe")]
+    newer = sum(row.rows for row in recent if row)
+    own = recent[1 if routed else 0]
+    if behind.rows < ENOUGH_ENGINE_ROWS:
+        return (f"only {behind.rows} measurements of {engine} are behind this; the interval is wider for that",)
+    if own is None or newer * 2 > behind.rows:
+        return ()
+    what = "models with experts" if routed else "dense models"
+    note = (
+        f"{behind.rows - newer} of the {behind.rows} {engine} measurements behind this are of 2024; newer versions served {what} "
+        f"{own.value:.3g} times as fast as predicted (median of {own.rows} since 2025)"
+    )
+    return (note,)

@@ -24,6 +24,7 @@ class Support:
     ranks_per_device: int
     source: str
     as_of: str
+    note: str  # what has to be seen to before it starts
 
     def covers(self, hardware: Hardware) -> bool:
         """Return whether the row speaks of this hardware."""
@@ -54,6 +55,7 @@ def engine_table() -> tuple[Support, ...]:
             ranks_per_device=int(row["ranks_per_device"]),
             source=row["source"],
             as_of=row["as_of"],
+            note=row["note"],
         )
         for row in csv.DictReader(text.splitlines())
     )

@@ -7,12 +7,13 @@ import numpy as np
 from planner.models import counting
 from planner.models.spec import ModelKind, ModelSpec
 from planner.perf import llm
-from planner.perf.efficiencies import interval_of
+from planner.perf.efficiencies import engine_evidence, interval_of
 from planner.perf.llm_terms import terms_of
 from planner.perf.memory import has_windows, inference_memory
 from planner.perf.model import Basis, Evaluation, InferenceWork, Layout, Percentiles, Performance, Rates
 from planner.perf.operating_point import Point
 from planner.perf.precision import KV_BITS
+from pricing.model import AcceleratorKind
 
 IDLE_POWER_SHARE = 0.3
 DECODE_POWER_SHARE = 0.7
@@ -103,7 +104,7 @@ def power_w(point: Point, prefill_share: float) -> float | None:
 def notes_of(spec: ModelSpec, point: Point, work: InferenceWork) -> tuple[str, ...]:
     """Return what a reader must know to trust or dispute the figures."""
     c = point.candidate
-    notes = list(c.form.notes)
+    notes = [*c.form.notes, *([c.support.note] if c.support.note else [])]
     if has_windows(spec):
         notes.append(
             "KV cache counted in full length; some layers keep only a window, which an engine with a hybrid cache manager saves"
@@ -123,4 +124,6 @@ def notes_of(spec: ModelSpec, point: Point, work: InferenceWork) -> tuple[str, .
             f"few measurements behind it: {e.evidence_rows} of {chip}, from {e.evidence_groups} benchmark"
             f"{'s' if e.evidence_groups > 1 else ''}; drawn to chips of its architecture, the interval is wider for that"
         )
+    if c.hardware.kind is AcceleratorKind.GPU:
+        notes.extend(engine_evidence(work.engine, routed=bool(spec.experts)))
     return tuple(notes)

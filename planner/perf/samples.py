@@ -32,7 +32,7 @@ from planner.perf.model import (
     RejectionReason,
     Term,
 )
-from planner.perf.samples_support import sample_engine, sample_format
+from planner.perf.samples_support import sample_engine, sample_format, support_notes
 from planner.perf.samples_time import (
     BATCHES,
     EAGER,
@@ -259,7 +259,7 @@ def evaluation(spec: ModelSpec, sample: SampleWork, item: PreparedSample, *, bat
                 ),
             ),
         ),
-        notes=(f"one inference = {sample.description}", *item.format.notes),
+        notes=(f"one inference = {sample.description}", *item.format.notes, *support_notes(hw, item.engine)),
     )
 
 

@@ -8,7 +8,8 @@ from planner.perf.precision import Format, resolve
 from pricing.model import AcceleratorKind
 
 TENSORRT_CAPABILITY = 7.0
-"""Oldest compute capability with tensor cores; TensorRT 10 starts at 7.5, TensorRT 8 still runs 7.0."""
+"""Oldest compute capability with tensor cores; TensorRT 10 starts at 7.5 (NVIDIA/TensorRT-LLM#2400), TensorRT 8 still runs 7.0."""
+TENSORRT_10_CAPABILITY = 7.5
 
 
 def sample_engine(hardware: Hardware, work: InferenceWork) -> str | Infeasible:
@@ -47,3 +48,15 @@ def sample_format(spec: ModelSpec, hardware: Hardware, work: InferenceWork) -> F
         note = f"{hardware.accelerator} has no 16-bit arithmetic: fp32 is used"
         return Format(weights="fp32", compute="fp32", wide="fp32", native=True, notes=(note,))
     return found
+
+
+def support_notes(hardware: Hardware, engine: str) -> tuple[str, ...]:
+    """Return what has to be seen to before the runtime starts on old chips."""
+    capability = hardware.compute_capability
+    if capability is None or capability >= TENSORRT_10_CAPABILITY:
+        return ()
+    if engine == "tensorrt":
+        return (
+            f"TensorRT 10 starts at compute capability {TENSORRT_10_CAPABILITY:g}: {hardware.accelerator} ({capability:g}) needs TensorRT 8",
+        )
+    return ()

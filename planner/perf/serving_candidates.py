@@ -27,6 +27,7 @@ class Candidate:
     hardware: Hardware
     form: Format
     kv_precision: str
+    support: engines.Support
     efficiency: Efficiency
     tp: int
     expert_parallel: bool  # experts are dealt out whole because their width does not divide
@@ -84,6 +85,7 @@ def candidates_of(spec: ModelSpec, row: int, h: Hardware, work: InferenceWork) -
                 hardware=h,
                 form=form,
                 kv_precision=kv,
+                support=support,
                 efficiency=efficiency,
                 tp=tp,
                 expert_parallel=expert_parallel_needed(spec, tp * support.ranks_per_device, stored),

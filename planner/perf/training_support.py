@@ -16,8 +16,9 @@ ENGINES = {
     AcceleratorKind.TPU: "maxtext",
 }
 TRAINING_PRECISIONS = ("bf16", "fp16", "tf32", "fp32", "fp8", "fp4")
-OLDEST_CURRENT_CAPABILITY = 7.0
-"""CUDA 13 builds of PyTorch start at compute capability 7.5; 7.0 still has CUDA 12 builds; older chips need an old release."""
+CURRENT_CAPABILITY, CUDA_12_6_CAPABILITY = 7.5, 5.0
+"""PyTorch 2.11's wheels for CUDA 12.8 and 13.0 start at compute capability 7.5, those for CUDA 12.6 at 5.0 (pytorch/pytorch
+RELEASE.md, change 175253 of 2026-02-18); older chips need an old release."""
 
 
 def training_engine(spec: ModelSpec, hardware: Hardware, work: TrainingWork) -> str | Infeasible:
@@ -75,8 +76,14 @@ def training_precision(
         )
 
     notes: list[str] = []
-    if hardware.compute_capability is not None and hardware.compute_capability < OLDEST_CURRENT_CAPABILITY:
-        notes.append(f"{chip} (compute capability {hardware.compute_capability:g}) needs an old PyTorch release")
+    capability = hardware.compute_capability
+    if capability is not None and capability < CUDA_12_6_CAPABILITY:
+        notes.append(f"{chip} (compute capability {capability:g}) needs an old PyTorch release")
+    elif capability is not None and capability < CURRENT_CAPABILITY:
+        notes.append(
+            f"PyTorch's wheels for CUDA 12.8 and newer start at compute capability {CURRENT_CAPABILITY:g}: {chip} ({capability:g}) "
+            "needs those for CUDA 12.6"
+        )
     if requested is not None and requested not in TRAINING_PRECISIONS:
         return none(
             f"nothing trains in {requested}; possible: {', '.join(TRAINING_PRECISIONS)} (method qlora keeps a 4-bit base)"

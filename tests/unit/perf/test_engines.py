@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from serving_cases import bad, instance, machine, model
+from serving_cases import bad, good, instance, machine, model, plain
 
 from planner.perf.engines import Support, engine_table, known_engines, support_of
 from planner.perf.model import Infeasible, RejectionReason
@@ -59,3 +59,33 @@ def test_the_table_is_whole() -> None:
     assert {row.kind for row in rows} <= {k.value for k in AcceleratorKind}
     assert len({(r.engine, r.kind, r.architecture) for r in rows}) == len(rows)
     assert all(r.ranks_per_device > 1 for r in rows if r.kind == "neuron")
+
+
+def test_v100_runs_only_older_software_and_says_so() -> None:
+    # vLLM's installation page (0.23, 2026) begins at compute capability 7.5; PyTorch 2.11 keeps 7.0 only in its CUDA 12.6 wheels.
+    small = model("qwen2.5-7b")
+    for engine, said in (("vllm", "needs vLLM 0.14 or older"), ("pytorch", "needs those for CUDA 12.6")):
+        old = good(small, machine("V100 SXM2 32GB"), engine=engine)
+        assert any(said in note for note in old.notes), engine
+        assert not any(said in note for note in good(small, machine("A10G"), engine=engine).notes)
+    assert isinstance(support_of("sglang", machine("V100 SXM2 32GB")), Infeasible)
+    refused = support_of("vllm", plain("P100", compute_capability=6.0, architecture="Pascal"))
+    assert isinstance(refused, Infeasible)
+    assert "needs compute capability 7.5" in refused.detail
+
+
+def test_the_age_of_the_measurements_is_said_for_gpus() -> None:
+    # Rows by year: vLLM 506 of 2024 and 116 since, SGLang 25 in all, TensorRT-LLM 474 until 2024 and 368 since.
+    dense, routed = model("qwen2.5-7b"), model("mixtral-8x7b")
+    gpu = machine("H100 SXM5 80GB", 2)
+    said = next(n for n in good(dense, gpu).notes if "of 2024" in n)
+    assert said.startswith("506 of the 622 vllm measurements")
+    assert "dense models 1.45 times as fast" in said
+    assert any("models with experts 0.91 times" in n for n in good(routed, gpu).notes)
+    assert any("only 25 measurements of sglang" in n for n in good(dense, gpu, engine="sglang").notes)
+    for quiet in (
+        good(dense, gpu, engine="tensorrt-llm"),
+        good(dense, instance("inf2.xlarge")),
+        good(dense, machine("TPU v6e")),
+    ):
+        assert not any("of 2024" in n or "measurements of" in n for n in quiet.notes)

@@ -136,6 +136,12 @@ def test_runtime_follows_the_chip() -> None:
     assert not isinstance(refused, Infeasible) or refused.reason is RejectionReason.PRECISION_UNSUPPORTED
 
 
+def test_old_chips_say_what_they_need() -> None:
+    # TensorRT 10 starts at compute capability 7.5 (Turing).
+    assert any("needs TensorRT 8" in n for n in one(RESNET_50, machine("V100 SXM2 32GB")).notes)
+    assert not any("TensorRT" in n for n in one(RESNET_50, machine("T4")).notes)
+
+
 def test_pytorch_is_slower_than_a_compiled_engine() -> None:
     compiled = one(BERT_BASE, machine("T4")).performance.rates.samples_per_s
     eager = one(BERT_BASE, machine("T4"), InferenceWork(engine="pytorch")).performance.rates.samples_per_s

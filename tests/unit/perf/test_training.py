@@ -248,6 +248,13 @@ def test_precision_follows_the_chip() -> None:
     assert refused(QWEN_7B, P5, TrainingWork(precision="int4")).reason is RejectionReason.PRECISION_UNSUPPORTED
 
 
+def test_old_chips_say_which_wheels_they_need() -> None:
+    # PyTorch 2.11: CUDA 12.6 wheels from compute capability 5.0, CUDA 12.8 and 13.0 wheels from 7.5.
+    assert any("CUDA 12.6" in n for n in one(BERT_LARGE, machine("V100 SXM2 32GB")).notes)
+    assert not any("CUDA 12.6" in n for n in one(BERT_LARGE, machine("T4")).notes)
+    assert any("old PyTorch release" in n for n in one(BERT_LARGE, machine("K80 (one of two GPUs)")).notes)
+
+
 def test_inference_chips_do_not_train() -> None:
     for chip in ("Inferentia1", "Inferentia2"):
         assert refused(BERT_LARGE, neuron(chip, 4)).reason is RejectionReason.ENGINE_UNSUPPORTED
