@@ -29,6 +29,10 @@ class RegistryEntry:
     retrieved_on: str
 
 
+_ORGANISATION = re.compile(r"[a-z0-9][a-z0-9._-]*")
+_SIZE = re.compile(r"\d+(\.\d+)?[mbt]")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registry:
     """Every entry, and the keys (lower-case names, aliases, repository names) that lead to it."""
@@ -60,9 +64,14 @@ class Registry:
 
 
 def spellings(name: str) -> tuple[str, ...]:
-    """Return the keys to try for a name: as it is, without organisation, without words of fine-tuning, without -base."""
+    """Return the keys to try for a name: as it is, without organisation, without words of fine-tuning, without -base.
+
+    An organisation is dropped only from a name: `mistralai/7b` says a size and means nothing here, `a/../b` is no repository.
+    """
     plain = re.sub(r"[\s_]+", "-", name.strip().lower())
-    short = plain.rsplit("/", 1)[-1]
+    organisation, slash, short = plain.rpartition("/")
+    if slash and (not _ORGANISATION.fullmatch(organisation) or _SIZE.fullmatch(short)):
+        return (plain,)
     bare = short.removeprefix(_VENDOR_PREFIX)
     words = [w for w in bare.split("-") if w not in _TUNING_WORDS]
     tuned = "-".join(words)

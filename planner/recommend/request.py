@@ -77,6 +77,18 @@ class RecommendRequest:
     )
     kv_precision: str | None = option(None, help="KV cache format; default: 16-bit", choices=("fp16", "bf16", "fp8"))
     engine: str = option("vllm", help="serving engine class", choices=ENGINES)
+    input_size: int | None = option(
+        None,
+        help="size of one sample of a model priced per sample: tokens of a sequence (encoders), pixels along an edge (vision, diffusion), text tokens of a clip (speech); default: the model's usual one",
+        minimum=1,
+        maximum=1e6,
+    )
+    steps: int | None = option(
+        None,
+        help="denoising steps of one image (diffusion); default: the model's usual number",
+        minimum=1,
+        maximum=10000,
+    )
 
     input_tokens: int = option(
         1000, help="input tokens of one request", unit="tokens", minimum=1, maximum=1e8, group="inference"
@@ -292,6 +304,18 @@ class EstimateRequest:
     )
     kv_precision: str | None = option(None, help="KV cache format; default: 16-bit", choices=("fp16", "bf16", "fp8"))
     engine: str = option("vllm", help="serving engine class", choices=ENGINES)
+    input_size: int | None = option(
+        None,
+        help="size of one sample of a model priced per sample: tokens of a sequence (encoders), pixels along an edge (vision, diffusion), text tokens of a clip (speech); default: the model's usual one",
+        minimum=1,
+        maximum=1e6,
+    )
+    steps: int | None = option(
+        None,
+        help="denoising steps of one image (diffusion); default: the model's usual number",
+        minimum=1,
+        maximum=10000,
+    )
 
     input_tokens: int = option(
         1000, help="input tokens of one request", unit="tokens", minimum=1, maximum=1e8, group="inference"

@@ -14,10 +14,10 @@ from pricing.model import PurchaseOption
 STEADY = (PurchaseOption.ON_DEMAND.value, PurchaseOption.SAVINGS_PLAN_1YR.value, PurchaseOption.RESERVED_1YR.value)
 
 PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
-    # tried now and then by a few people: the machine mostly waits; runs are short and stay on one instance
-    "dev": {"inference": {"utilisation": 0.1}, "training": {"max_instances": 1}},
-    # shown to first users: bursts with long gaps
-    "prototype": {"inference": {"utilisation": 0.3}, "training": {"max_instances": 4}},
+    # tried now and then by a few people: a request every ten seconds; runs are short and stay on one instance
+    "dev": {"inference": {"requests_per_s": 0.1}, "training": {"max_instances": 1}},
+    # shown to first users: a request a second
+    "prototype": {"inference": {"requests_per_s": 1.0}, "training": {"max_instances": 4}},
     # serves customers: head-room for peaks, nothing that can be taken away without notice
     "production": {"inference": {"utilisation": 0.6, "purchase": STEADY}, "training": {"purchase": STEADY}},
     # weeks on many instances: needs the fast network, and capacity that stays
@@ -41,6 +41,8 @@ def presets_for(given: Mapping[str, Any]) -> dict[str, Any]:
     for each in ("inference", "training"):  # pretrain turns the mode to training first
         if mode == each:
             out |= {name: value for name, value in presets.get(each, {}).items() if name not in given}
+            if "traffic" in given:  # it states the load
+                out.pop("requests_per_s", None)
             mode = str(out.get("mode", mode))
     return out
 

@@ -6,7 +6,9 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from planner.models.spec import ModelSpec
+from planner.models.errors import ModelError
+from planner.models.sample_work import with_input
+from planner.models.spec import ModelKind, ModelSpec
 from planner.recommend.errors import BadRequest
 from planner.recommend.request import EstimateRequest, RecommendRequest
 
@@ -45,7 +47,8 @@ def objections(request: Request, spec: ModelSpec) -> Iterator[tuple[str, str, st
         if not training and (group == "training" or name in TRAINING):
             yield name, "applies to training alone", "give mode as well: training" if name == "dataset_tokens" else ""
         if not training and not spec.generates_tokens and name in TOKENS:
-            yield name, f"applies to models that generate tokens; {instead(name, spec)}", ""
+            size = "" if name.startswith("max_") else "give input_size for another size"
+            yield name, f"applies to models that generate tokens; {instead(name, spec)}", size
         if name in PURCHASES and not any(p.startswith(PURCHASES[name]) for p in purchases(request)):
             kinds = " and ".join(kind.replace("_", " ") for kind in PURCHASES[name])
             yield name, f"applies to {kinds} prices alone", f"ask for purchase {PURCHASES[name][0]}_1yr, for example"
@@ -53,6 +56,35 @@ def objections(request: Request, spec: ModelSpec) -> Iterator[tuple[str, str, st
             yield name, f"must be at least {LEAST[name]:g}", ""
     if training and "lora_rank" in given and request.method == "full":
         yield "lora_rank", "applies to the methods lora and qlora alone", ""
+
+
+def with_sample_size(request: Request, spec: ModelSpec) -> ModelSpec:
+    """Return the spec with one sample of the size that is asked for; raises `BadRequest` where that cannot be."""
+    if request.input_size is None and request.steps is None:
+        return spec
+    field = "input_size" if request.input_size is not None else "steps"
+    if spec.sample is None or spec.generates_tokens:
+        raise BadRequest(
+            field=field,
+            value=getattr(request, field),
+            why=f"applies to models priced per sample; {spec.name} is priced by tokens",
+            expected="give input_tokens and output_tokens",
+        )
+    if request.steps is not None and spec.kind is not ModelKind.DIFFUSION:
+        raise BadRequest(
+            field="steps", value=request.steps, why=f"applies to diffusion models; {spec.name} takes one pass"
+        )
+    if request.mode == "training" and spec.kind is ModelKind.ENCODER:
+        raise BadRequest(
+            field="input_size",
+            value=request.input_size,
+            why="applies to inference of encoders",
+            expected="give sequence_length",
+        )
+    try:
+        return with_input(spec, size=request.input_size, steps=request.steps)
+    except ModelError as e:
+        raise BadRequest(field=field, value=getattr(request, field), why=str(e).removeprefix(f"{spec.name}: ")) from e
 
 
 def purchases(request: Request) -> tuple[str, ...]:

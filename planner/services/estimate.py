@@ -22,7 +22,7 @@ from planner.recommend.offers import Terms, offer_or_rejection
 from planner.recommend.rejections import grouped
 from planner.recommend.request import EstimateRequest
 from planner.recommend.sizing import reject, run_or_rejection, serve, unit_rate
-from planner.services.applies import check_use
+from planner.services.applies import check_use, with_sample_size
 from planner.services.documents import (
     ROW_FIELDS,
     energy_fields,
@@ -42,6 +42,7 @@ from planner.services.recommend import (
     assumptions_of,
     check_context,
     check_dataset,
+    check_sequence,
     document_of,
     inference_work,
     load_of,
@@ -70,10 +71,13 @@ def estimate(request: EstimateRequest, *, catalog: Catalog, spec: ModelSpec, now
     """Return the estimate; a layout that cannot work has null figures and one rejection that says why."""
     assumptions = assumptions_of(request.assume)
     region = resolved("region", request.region, catalog.region)
+    spec = with_sample_size(request, spec)
     check_use(request, spec)
     check_dataset(request.dataset_tokens, spec)
     if request.mode == "inference":
         check_context(request, spec)
+    else:
+        check_sequence(request.sequence_length, spec)
     machine = machine_of(request, region, catalog)
     offer = offer_of(request, machine, region, catalog, assumptions) if machine.named else None
     outcome = outcome_of(request, spec, machine.hardware)

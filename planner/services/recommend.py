@@ -31,7 +31,7 @@ from planner.recommend.sizing import (
     serving_spread,
 )
 from planner.recommend.stages import presets_held
-from planner.services.applies import check_use
+from planner.services.applies import check_use, with_sample_size
 from planner.services.documents import model_document, prices_document, rejection_document, row_document
 from planner.services.explain import explanation_of
 from planner.services.facts import HardwareSet, hardware_set, offers_of
@@ -48,6 +48,7 @@ def recommend(request: RecommendRequest, *, catalog: Catalog, spec: ModelSpec, n
     Raises `BadRequest` for what cannot be asked. Only ages and what follows from them (`stale`) depend on `now`.
     """
     assumptions = assumptions_of(request.assume)
+    spec = with_sample_size(request, spec)
     check_applies(request, spec)
     scope = scope_of(request, catalog)
     providers = set(scope.regions_of)
@@ -210,6 +211,7 @@ def check_applies(request: RecommendRequest, spec: ModelSpec) -> None:
     check_use(request, spec)
     if request.mode == "training":
         check_dataset(request.dataset_tokens, spec)
+        check_sequence(request.sequence_length, spec)
     else:
         check_context(request, spec)
 
@@ -222,6 +224,16 @@ def check_context(request: RecommendRequest | EstimateRequest, spec: ModelSpec) 
             field="input_tokens",
             value=request.input_tokens,
             why=f"and {request.output_tokens} output tokens together are longer than the context of {spec.name}, {spec.max_context} tokens",
+        )
+
+
+def check_sequence(length: int, spec: ModelSpec) -> None:
+    """Raise `BadRequest` when a training sequence is longer than what the model can attend to. Encoders cut theirs, and say so."""
+    if spec.kind is ModelKind.DECODER and spec.max_context is not None and length > spec.max_context:
+        raise BadRequest(
+            field="sequence_length",
+            value=length,
+            why=f"is longer than the context of {spec.name}, {spec.max_context} tokens",
         )
 
 

@@ -50,13 +50,14 @@ def test_one_row_has_every_figure_with_its_range() -> None:
 
 
 def test_the_title_names_the_model_and_the_assumptions() -> None:
-    first, second, third = shown(answer(row())).splitlines()[:3]
+    first, second, third, fourth = shown(answer(row())).splitlines()[:4]
     assert first == "Qwen2.5-7B inference"
     assert (
         second
-        == "“7b” is Qwen2.5-7B; 7.62 billion parameters; one inference = 1,000 input + 1,000 output tokens; at full load"
+        == "“7b” is Qwen2.5-7B; 7.62 billion parameters; one inference = 1,000 input + 1,000 output tokens; at full load of whole machines"
     )
-    assert third == "us-east-1; on-demand, spot; cheapest per unit of work first"
+    assert third.startswith("(--requests-per-s N sizes for your load)")
+    assert fourth == "us-east-1; on-demand, spot; cheapest per unit of work first"
 
 
 def test_load_and_utilisation_are_said() -> None:

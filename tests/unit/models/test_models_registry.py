@@ -84,6 +84,8 @@ def test_other_spellings(spelling: str, name: str) -> None:
 
 def test_a_quantised_variant_is_not_taken_for_the_plain_one() -> None:
     assert REGISTRY.find("Qwen/Qwen2.5-7B-Instruct-AWQ") is None
+    for name in ("mistralai/7b", "evil/7b", "7b/../13b", "a/b/qwen2.5-7b", "../7b", "/7b"):  # a size is nobody's model
+        assert REGISTRY.find(name) is None
     assert "qwen2.5-7b" in REGISTRY.near("Qwen/Qwen2.5-7B-Instruct-AWQ")
 
 

@@ -275,3 +275,40 @@ def test_the_example_document_has_the_fields_of_today():
         (Path(__file__).parents[2] / "data/documents/recommend_example.json").read_text(encoding="utf-8")
     )
     assert shape(example) == shape(json.loads(to_json_bytes(answer(top=3))))
+
+
+@pytest.mark.parametrize(
+    ("model", "more", "said"),
+    [
+        ("bert-base", {"input_size": 512}, "one sequence of 512 tokens"),
+        ("resnet50", {"input_size": 384}, "one 384x384 image"),
+        ("sdxl", {"steps": 30}, "30 denoising steps"),
+    ],
+)
+def test_a_sample_of_another_size_is_more_or_less_work(model, more, said):
+    usual, other = (
+        answer(model=model, top=1, instance=("g5.xlarge",), purchase=("on_demand",), **m) for m in ({}, more)
+    )
+    assert said in other["model"]["one_inference"]
+    assert other["id"] != usual["id"]
+    rates = [d["recommendations"][0]["performance"]["samples_per_s"] for d in (usual, other)]
+    # 512 tokens for 128: four times the projections and more attention; (384/224)^2 = 2.94; 50 steps for 30: 1.67 times the rate
+    low, high = {"bert-base": (4.0, 6.5), "resnet50": (2.5, 3.2), "sdxl": (0.58, 0.62)}[model]
+    assert low < rates[0] / rates[1] < high
+
+
+@pytest.mark.parametrize(
+    ("request_fields", "field"),
+    [
+        ({"model": "7b", "input_size": 5}, "input_size"),
+        ({"model": "bert-base", "input_size": 513}, "input_size"),
+        ({"model": "bert-base", "input_tokens": 512}, "input_tokens"),
+        ({"model": "resnet50", "steps": 4}, "steps"),
+        ({"model": "bert-base", "mode": "training", "dataset_size": 1e6, "input_size": 512}, "input_size"),
+        ({"model": "7b", "mode": "training", "dataset_tokens": 1e9, "sequence_length": 131073}, "sequence_length"),
+    ],
+)
+def test_a_sample_size_that_does_not_apply_is_a_bad_request(request_fields, field):
+    with pytest.raises(BadRequest) as caught:
+        answer(**request_fields)
+    assert caught.value.field == field
