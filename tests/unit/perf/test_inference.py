@@ -120,6 +120,15 @@ def test_for_latency_no_machine_is_slower_than_its_throughput_layout() -> None:
     assert sorted(order, key=e2e.__getitem__) == list(order), {n: e2e[n] for n in order}
 
 
+def test_a_ranking_by_latency_asks_for_it() -> None:
+    from planner.recommend.request import EstimateRequest, RecommendRequest
+    from planner.services.recommend import inference_work
+
+    for sort, objective in (("latency", "latency"), ("cost", "throughput"), ("energy", "throughput")):
+        assert inference_work(RecommendRequest(model="70b", sort=sort)).objective == objective
+    assert inference_work(EstimateRequest(model="70b", instance="g5.xlarge")).objective == "throughput"
+
+
 def test_for_latency_limits_still_hold_and_words_are_checked() -> None:
     spec, h = model("llama-3.1-70b"), machine("A100 SXM4 80GB", 2)
     refused = bad(spec, h, objective="latency", limits=LatencyLimits(tpot_ms=34.0))  # see above: 34.6 ms at least
