@@ -87,7 +87,7 @@ def parser_for(verb: str) -> tuple[Parser, VerbModule]:
     rendering = parser.add_argument_group("rendering")
     rendering.add_argument(
         "--format",
-        choices=None,
+        type=str.lower,
         default="table",
         metavar="|".join(FORMATS),
         help="how to print the answer (default table)",

@@ -483,7 +483,7 @@ def check_bounds(name: str, value: float, what: Option) -> None:
         raise BadRequest(
             field=name,
             value=value,
-            why=f"must be {'more than' if what.exclusive_minimum else 'at least'} {what.minimum:g}{unit}",
+            why=f"must be {'more than' if what.exclusive_minimum else 'at least'} {what.minimum:g}{unit.removesuffix('s') if what.minimum == 1 else unit}",
         )
     if what.maximum is not None and value > what.maximum:
         raise BadRequest(field=name, value=value, why=f"must be at most {what.maximum:g}{unit}")

@@ -190,10 +190,15 @@ def serving_or_rejection(
         return reject(
             offer,
             RejectionReason.BUDGET,
-            f"{month:.2f} USD a month with {row.instance_count} instances is over the budget of {budget_usd:.2f}",
+            f"{month:.2f} USD a month with {counted(row.instance_count)} is over the budget of {budget_usd:.2f}",
             shortfall=float(month),
         )
     return row
+
+
+def counted(instances: int) -> str:
+    """Return "1 instance" or "3 instances"."""
+    return f"{instances} instance{'' if instances == 1 else 's'}"
 
 
 def reject(offer: Offer, reason: RejectionReason, detail: str, *, shortfall: float = 0.0) -> Rejection:
@@ -233,7 +238,7 @@ def run_or_rejection(
         return reject(
             offer,
             RejectionReason.DEADLINE,
-            f"{fastest.hours.total:.1f} h on {fastest.instance_count} instances is the fastest found; the deadline is {load.deadline_hours:g} h",
+            f"{fastest.hours.total:.1f} h on {counted(fastest.instance_count)} is the fastest found; the deadline is {load.deadline_hours:g} h",
             shortfall=fastest.hours.total,
         )
     best = min(timely, key=lambda r: (r.cost.usd_total.amount, r.instance_count))
@@ -241,7 +246,7 @@ def run_or_rejection(
         return reject(
             offer,
             RejectionReason.BUDGET,
-            f"{best.cost.usd_total.amount:.2f} USD on {best.instance_count} instances is over the budget of {load.budget_usd:.2f}",
+            f"{best.cost.usd_total.amount:.2f} USD on {counted(best.instance_count)} is over the budget of {load.budget_usd:.2f}",
             shortfall=float(best.cost.usd_total.amount),
         )
     return best

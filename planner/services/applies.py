@@ -14,7 +14,7 @@ from planner.recommend.request import EstimateRequest, RecommendRequest
 
 Request = RecommendRequest | EstimateRequest
 
-SERVING = ("allow_precision", "kv_precision", "max_ttft_ms", "max_tpot_ms", "max_e2e_ms")
+SERVING = ("engine", "allow_precision", "kv_precision", "max_ttft_ms", "max_tpot_ms", "max_e2e_ms")
 """Serving options outside the group `inference`."""
 TRAINING = ("deadline_hours",)
 """Training options outside the group `training`."""
@@ -44,8 +44,16 @@ def objections(request: Request, spec: ModelSpec) -> Iterator[tuple[str, str, st
         group = f.metadata["option"].group
         if training and (group == "inference" or name in SERVING):
             yield name, "applies to inference alone", ""
+        if training and name == "sort" and getattr(request, "sort", None) == "latency":
+            yield name, "applies to inference alone", "sort by time for the fastest run"
         if not training and (group == "training" or name in TRAINING):
             yield name, "applies to training alone", "give mode as well: training" if name == "dataset_tokens" else ""
+        if name == "engine" and not training and not spec.generates_tokens and request.engine != "pytorch":
+            yield (
+                name,
+                f"serves models that generate tokens; {spec.name} runs in its chip's own runtime",
+                "or give pytorch",
+            )
         if not training and not spec.generates_tokens and name in TOKENS:
             size = "" if name.startswith("max_") else "give input_size for another size"
             yield name, f"applies to models that generate tokens; {instead(name, spec)}", size
