@@ -1,6 +1,21 @@
 """Keeps snapshots and answers in a database. SQLAlchemy is imported here and nowhere else."""
 
-from planner.store.errors import BadDatabaseUrl, SchemaNotCurrent, StoreError, StoreUnavailable
+from planner.store.errors import (
+    BadDatabaseUrl,
+    ForeignDatabase,
+    SchemaNotCurrent,
+    StoreBusy,
+    StoreError,
+    StoreUnavailable,
+)
 from planner.store.sql import SqlStore
 
-__all__ = ["BadDatabaseUrl", "SchemaNotCurrent", "SqlStore", "StoreError", "StoreUnavailable"]
+__all__ = [
+    "BadDatabaseUrl",
+    "ForeignDatabase",
+    "SchemaNotCurrent",
+    "SqlStore",
+    "StoreBusy",
+    "StoreError",
+    "StoreUnavailable",
+]

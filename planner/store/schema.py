@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from alembic import command
@@ -16,10 +17,10 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, inspect, text
 
-from planner.store.engine import WRITES, shown
-from planner.store.errors import SchemaNotCurrent, StoreError
+from planner.store.engine import PATIENT, WRITES, shown
+from planner.store.errors import ForeignDatabase, SchemaNotCurrent, StoreError
 from planner.store.tables import Base
 
 UPGRADE_LOCK = 7_265_033_180
@@ -47,6 +48,7 @@ def alembic_config(connection: Connection | None = None) -> Config:
     return config
 
 
+@cache
 def head() -> str:
     """Return the revision this version works with."""
     revision = ScriptDirectory.from_config(alembic_config()).get_current_head()
@@ -62,7 +64,7 @@ def migrating(engine: Engine) -> Iterator[Connection]:
     SQLite: foreign keys are off meanwhile (rebuilding a table would delete its children) and checked before the end.
     """
     sqlite = engine.dialect.name == "sqlite"
-    with engine.connect().execution_options(**WRITES) as connection:
+    with engine.connect().execution_options(**WRITES, **PATIENT) as connection:
         if sqlite:
             _foreign_keys(connection, on=False)
         try:
@@ -86,11 +88,11 @@ def _foreign_keys(connection: Connection, *, on: bool) -> None:
 
 
 def upgrade(engine: Engine, revision: str = "head") -> None:
-    """Bring the database up to `revision`; does nothing when it is there. Refuses a database of a newer version."""
+    """Bring the database up to `revision`; does nothing when it is there. Refuses a database of a newer version or of another program."""
     with _one_at_a_time, migrating(engine) as connection:
         found = current(connection)
-        if found is not None and not known(found):
-            raise SchemaNotCurrent(where=shown(engine.url), found=found, expected=head(), newer=True)
+        if (found is None and _ours(connection)) or (found is not None and not known(found)):
+            raise not_current(connection, found)
         command.upgrade(alembic_config(connection), revision)
 
 
@@ -111,15 +113,37 @@ def known(revision: str) -> bool:
 
 
 def check(engine: Engine) -> str:
-    """Return the database's revision; raise `SchemaNotCurrent` unless it is the one this version works with."""
-    expected = head()
+    """Return the database's revision; raise unless it is the one this version works with."""
     with engine.connect() as connection:
         found = current(connection)
-    if found != expected:
-        raise SchemaNotCurrent(
-            where=shown(engine.url), found=found, expected=expected, newer=found is not None and not known(found)
-        )
-    return expected
+        if found != head():
+            raise not_current(connection, found)
+    return head()
+
+
+def require_current(connection: Connection) -> None:
+    """Raise unless the database is at the revision this version works with: one short query, in the caller's transaction."""
+    found = connection.scalar(text("SELECT version_num FROM alembic_version"))
+    if found != head():
+        raise not_current(connection, found)
+
+
+def not_current(connection: Connection, found: str | None) -> StoreError:
+    """Return what is wrong with a database at revision `found`: empty, older, newer, or another program's."""
+    where, ours = shown(connection.engine.url), _ours(connection)
+    if found is None and ours:
+        return ForeignDatabase(where=where, found=None, tables=ours)
+    if found is not None and not known(found):
+        if not ours:
+            others = sorted(set(inspect(connection).get_table_names()) - {"alembic_version"})
+            return ForeignDatabase(where=where, found=found, tables=others)
+        return SchemaNotCurrent(where=where, found=found, expected=head(), newer=True)
+    return SchemaNotCurrent(where=where, found=found, expected=head())
+
+
+def _ours(connection: Connection) -> list[str]:
+    """Return the tables in the database that have the name of one of ours."""
+    return sorted(set(inspect(connection).get_table_names()) & set(Base.metadata.tables))
 
 
 def differences(engine: Engine) -> list[object]:

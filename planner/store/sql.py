@@ -16,8 +16,8 @@ from sqlalchemy.exc import DBAPIError
 from planner.ports import Clock, Document
 from planner.services.documents import to_json_bytes
 from planner.store import schema
-from planner.store.engine import WRITES, make_engine, parse_url, shown
-from planner.store.errors import StoreUnavailable
+from planner.store.engine import LOCK_WAIT_S, PATIENT, WRITES, is_busy, make_engine, parse_url, shown
+from planner.store.errors import StoreBusy, StoreUnavailable
 from planner.store.rows import (
     instance_type_of,
     instance_type_values,
@@ -52,12 +52,15 @@ def utc_now() -> datetime:
 
 
 class SqlStore:
-    """Keeps answers and snapshots. Safe to share between threads; other processes may use the same database."""
+    """Keeps answers and snapshots. Safe to share between threads; other processes may use the same database.
 
-    def __init__(self, url: str, *, clock: Clock = utc_now) -> None:
+    Reads and writes only a database of the revision that this version works with; `lock_wait_s` is how long it waits for locks.
+    """
+
+    def __init__(self, url: str, *, clock: Clock = utc_now, lock_wait_s: float = LOCK_WAIT_S) -> None:
         parsed = parse_url(url)
         self.where = shown(parsed)
-        self._engine = make_engine(parsed)
+        self._engine = make_engine(parsed, lock_wait_s=lock_wait_s)
         self._clock = clock
 
     def __enter__(self) -> Self:
@@ -110,10 +113,11 @@ class SqlStore:
 
     # -- snapshots ------------------------------------------------------------------------------------------------
 
-    def record_snapshot(self, catalog: PublishedSnapshot) -> bool:
+    def record_snapshot(self, catalog: PublishedSnapshot, *, patient: bool = False) -> bool:
         """Write a snapshot with its sources, quotes and instance types; return False when it was there already.
 
-        One transaction: a snapshot is there as a whole or not at all, also when several processes record it at once.
+        One transaction: a snapshot is there as a whole or not at all, also when several processes record it at once. `patient`:
+        wait for those that record it just now for as long as they need.
         """
         meta = catalog.meta
         with self._reading() as connection:
@@ -131,7 +135,7 @@ class SqlStore:
             ),
             (_table(QuoteRow), [quote_values(key, n, quote) for n, quote in enumerate(catalog.quotes())]),
         ]
-        with self._writing() as connection:
+        with self._writing(patient=patient) as connection:
             counted = connection.execution_options(preserve_rowcount=True)
             if counted.execute(_insert_if_new(connection, _table(SnapshotRow)), snapshot_values(meta)).rowcount != 1:
                 return False
@@ -172,11 +176,14 @@ class SqlStore:
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
         with self._translated(), self._engine.connect() as connection:
+            schema.require_current(connection)
             yield connection
 
     @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        with self._translated(), self._engine.connect().execution_options(**WRITES) as connection, connection.begin():
+    def _writing(self, *, patient: bool = False) -> Iterator[Connection]:
+        options = WRITES | PATIENT if patient else WRITES
+        with self._translated(), self._engine.connect().execution_options(**options) as connection, connection.begin():
+            schema.require_current(connection)
             yield connection
 
     @contextmanager
@@ -186,13 +193,15 @@ class SqlStore:
             yield
         except DBAPIError as e:
             lines = str(e.orig).strip().splitlines() or [type(e.orig).__name__]
+            if is_busy(e.orig):
+                raise StoreBusy(where=self.where, why=f"{lines[0]}; another program is writing to it") from e
             self._blame_schema(e)
             raise StoreUnavailable(where=self.where, why=lines[0]) from e
         except OSError as e:  # the folder of a SQLite file cannot be made
             raise StoreUnavailable(where=self.where, why=e.strerror or type(e).__name__) from e
 
     def _blame_schema(self, error: DBAPIError) -> None:
-        """Raise `SchemaNotCurrent` when a missing table or column explains the error."""
+        """Raise `SchemaNotCurrent` or `ForeignDatabase` when a missing table or column explains the error."""
         if not error.connection_invalidated and error.statement is not None:
             try:
                 schema.check(self._engine)

@@ -77,7 +77,7 @@ def test_a_sqlite_file_is_made_with_its_folder_in_wal_mode_and_with_foreign_keys
     with engine.connect() as connection:
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
         assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
-        assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 10_000
+        assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 5_000
     engine.dispose()
     assert (tmp_path / "a" / "b" / "planner.sqlite").exists()
 
