@@ -114,6 +114,8 @@ def work_assumptions(document: Document) -> list[str]:
         )
     share = request.get("utilisation", 1.0)
     load = "at full load" if share == 1 else f"at {figure(share * 100)} % utilisation"
+    if request.get("sort") == "latency":
+        load = f"few at once, for the lowest latency; {load}"
     if "requests_per_s" in request:  # an estimate has no load to size for
         load += " of whole machines (--requests-per-s N sizes for your load)"
     if request.get("requests_per_s"):
