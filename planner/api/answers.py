@@ -71,8 +71,9 @@ def routes(context: Context) -> APIRouter:
 
         def answer() -> tuple[str, bytes]:
             spec = spec_of(asked.model, asked.params, accepted.config)
-            document = recommend(asked, catalog=context.open_catalog(asked.prices_as_of), spec=spec, now=context.now())
-            context.store.save(document)
+            catalog = context.open_catalog(asked.prices_as_of)
+            document = recommend(asked, catalog=catalog, spec=spec, now=context.now())
+            context.keep(document, catalog)
             return str(document["id"]), to_json_bytes(document)
 
         key, body = await context.desk.ask(answer)

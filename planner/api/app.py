@@ -21,12 +21,15 @@ from planner.api.desk import Desk
 from planner.api.guard import Guard
 from planner.api.problems import DOMAIN_PROBLEMS, FieldError, Problem, invalid, problem_of
 from planner.ports import Clock
-from planner.store import StoreError
+from planner.store import SqlStore, StoreError
 from pricing.catalog import Catalog
 from pricing.errors import PricingError
 
 MAX_BODY_BYTES = 512 * 1024
 """Largest body: the longest published model configs have some tens of kilobytes."""
+
+LOCK_WAIT_S = 1.5
+"""How long a request waits for a lock of the database. Its thread computes nothing meanwhile, and there are few."""
 
 log = logging.getLogger("planner.api")
 
@@ -50,7 +53,7 @@ def create_app(
     """
     context = Context(
         open_catalog=open_catalog or bootstrap.open_catalog,
-        store=bootstrap.open_store(database_url),
+        store=SqlStore(database_url or bootstrap.database_url(), lock_wait_s=LOCK_WAIT_S),
         desk=Desk(threads=threads, queue=queue, timeout_s=timeout_s),
         now=now or bootstrap.utc_now,
         upgrade=upgrade,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from planner.api.desk import Desk
-from planner.ports import Clock
+from planner.ports import Clock, Document
 from planner.store import SqlStore
 from pricing.catalog import Catalog
 
@@ -34,8 +34,13 @@ class Context:
         if self.upgrade:
             self.store.upgrade()
         self.store.check()
-        self.store.record_snapshot(self.open_catalog(None))
+        self.store.record_snapshot(self.open_catalog(None), patient=True)
         self.prepared.set()
+
+    def keep(self, document: Document, catalog: Catalog) -> None:
+        """Store an answer, and before it the snapshot it was made from unless the database has that: it may be newer than this server."""
+        self.store.record_snapshot(catalog)
+        self.store.save(document)
 
     def close(self) -> None:
         """Let go of threads and connections."""

@@ -21,13 +21,11 @@ def routes(context: Context) -> APIRouter:
     """Return the routes, working with `context`."""
     router = APIRouter(tags=["health"])
 
-    @router.head("/healthz", include_in_schema=False)
     @router.get("/healthz", responses=openapi.responses("health"))
     async def healthz() -> Response:
         """Say that the process is alive; looks at nothing else."""
         return _json({"status": "alive", "planner_version": __version__})
 
-    @router.head("/readyz", include_in_schema=False)
     @router.get("/readyz", responses=openapi.responses("readiness", 503))
     async def readyz(request: Request) -> Response:
         """Say whether requests can be answered: a readable price snapshot, a database that answers, a schema of this version."""

@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 
 from planner.models.errors import ConfigError, ModelError, UnknownModel
 from planner.recommend.errors import BadRequest
-from planner.store.errors import SchemaNotCurrent, StoreError
+from planner.store.errors import ForeignDatabase, SchemaNotCurrent, StoreBusy, StoreError
 from pricing.errors import PricingError, UnknownName
 
 MEDIA_TYPE = "application/problem+json"
@@ -63,7 +63,7 @@ KINDS = _kinds(
     ProblemKind(slug="timeout", status=503, title="The answer took too long", meaning="Ask for less (fewer regions, purchase options or instances), or try again when the server has less to do."),
     ProblemKind(slug="prices-unavailable", status=503, title="The prices cannot be read", meaning="The snapshot file is missing or damaged; `planner prices list` on the server says the same."),
     ProblemKind(slug="database-unavailable", status=503, title="The database does not answer", meaning="Answers are stored before they are sent, so none is given meanwhile."),
-    ProblemKind(slug="database-not-current", status=503, title="The database has another schema", meaning="Run `planner db upgrade`, or restart `planner serve`, which does so itself."),
+    ProblemKind(slug="database-not-current", status=503, title="The database has another schema", meaning="It is empty, older, newer, or another program's; `detail` says which. Empty or older: run `planner db upgrade`, or restart `planner serve`, which does so itself."),
     ProblemKind(slug="not-ready", status=503, title="The server is not ready", meaning="`checks` says which part is not, and why."),
 )  # fmt: skip
 
@@ -235,8 +235,16 @@ def _prices(error: PricingError) -> Problem:
 
 
 def _store(error: StoreError) -> Problem:
-    slug = "database-not-current" if isinstance(error, SchemaNotCurrent) else "database-unavailable"
-    return Problem(slug=slug, detail=KINDS[slug].meaning, headers={"Retry-After": "10"})
+    """Return what may be told: the reason where it is our own, never where the database is nor what its driver says."""
+    slug, detail, retry_after = "database-unavailable", "", "10"
+    if isinstance(error, (SchemaNotCurrent, ForeignDatabase)):
+        slug, detail = "database-not-current", f"the database {error.why}"
+    elif isinstance(error, StoreBusy):
+        detail, retry_after = (
+            "the database is locked: another program has been writing to it for longer than we wait",
+            "2",
+        )
+    return Problem(slug=slug, detail=detail or KINDS[slug].meaning, headers={"Retry-After": retry_after})
 
 
 DOMAIN_PROBLEMS: Mapping[type[Exception], Callable[[Any], Problem]] = {
@@ -272,4 +280,7 @@ def _http_problem(error: HTTPException) -> Problem:
         "not-found": "there is nothing at this path; /docs lists what there is",
         "method-not-allowed": "this path has other methods",
     }.get(slug, str(error.detail or phrase))
-    return Problem(slug=slug, detail=detail, headers=dict(error.headers or {}))
+    headers = dict(error.headers or {})
+    if headers.get("Allow") == "GET":
+        headers["Allow"] = "GET, HEAD"
+    return Problem(slug=slug, detail=detail, headers=headers)

@@ -159,6 +159,18 @@ def test_a_broken_off_body_and_a_large_header_do_no_harm(server: httpx.Client) -
     assert server.get("/readyz").status_code == 200
 
 
+def test_a_client_that_is_still_sending_a_large_body_gets_its_answer(server: httpx.Client) -> None:
+    body = b" " * (7 * 1024 * 1024)
+    for headers in ({"content-length": str(len(body))}, {"transfer-encoding": "chunked"}):
+        for _ in range(5):
+            pieces = (body[n : n + 65_536] for n in range(0, len(body), 65_536))
+            answer = server.post(
+                "/v1/recommendations", content=pieces, headers=headers | {"content-type": "application/json"}
+            )
+            assert answer.status_code == 413
+            assert answer.headers["connection"] == "close"
+
+
 @pytest.mark.slow
 def test_several_processes_on_postgresql_store_equal_requests_once(start: Start, postgres_url: str) -> None:
     import psycopg

@@ -7,6 +7,8 @@ import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from planner.services.documents import to_json_bytes
 from planner.services.estimate import estimate
 from planner.services.find_model import find_model
 from planner.services.recommend import recommend
+from pricing.snapshot import write_snapshot
 
 
 def rows_of(file: Path, query: str) -> list[Any]:
@@ -98,6 +101,29 @@ def test_the_snapshot_answered_from_is_recorded_at_the_start(start: Callable[...
     meta = open_catalog().meta
     rows = rows_of(file, "SELECT snapshot_id, (SELECT count(*) FROM price_quotes) FROM price_snapshots")
     assert rows == [(meta.snapshot_id, meta.quote_count)]
+
+
+def test_a_snapshot_that_is_published_later_is_recorded_with_its_first_answer(
+    start: Callable[..., Client], tmp_path: Path
+) -> None:
+    file = tmp_path / "x.sqlite"
+    client = start(database_url=f"sqlite:///{file}")
+    shipped = open_catalog()
+    contents, as_of = shipped.contents(), shipped.meta.as_of
+    later = tuple(replace(quote, retrieved_at=quote.retrieved_at + timedelta(days=3)) for quote in contents.quotes)
+    published = write_snapshot(
+        tmp_path / "data" / "snapshots" / f"{as_of + timedelta(days=3):%Y-%m-%d}-later.sqlite",
+        replace(contents, quotes=later),
+        published_at=NOW,
+        origin="refresh",
+    )
+    for _ in range(2):
+        answer = client.post("/v1/recommendations", json=MAIN | {"top": 1})
+        assert answer.json()["prices"]["snapshot_id"] == published.snapshot_id
+    (quotes,) = rows_of(file, f"SELECT count(*) FROM price_quotes WHERE snapshot_id = '{published.snapshot_id}'")
+    assert quotes == (len(contents.quotes),)
+    unknown = "SELECT count(*) FROM recommendations WHERE snapshot_id NOT IN (SELECT snapshot_id FROM price_snapshots)"
+    assert rows_of(file, unknown) == [(0,)]
 
 
 @pytest.mark.parametrize(

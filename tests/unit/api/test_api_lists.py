@@ -108,6 +108,18 @@ def test_a_model_that_is_not_there(client: Client, name: str) -> None:
     assert client.get(f"/v1/models/{name}").status_code == 404
 
 
-def test_head_of_the_health_paths(client: Client) -> None:
-    assert client.request("HEAD", "/healthz").status_code == 200
-    assert client.request("HEAD", "/readyz").status_code == 200
+@pytest.mark.parametrize(
+    "path",
+    ["/healthz", "/readyz", "/docs", "/docs/problems", "/openapi.json", "/v1/prices?limit=2", "/v1/instance-types?limit=2", "/v1/models", "/v1/models/7b", "/v1/models/nope", "/v1/prices?limit=x", "/v1/recommendations/0123456789abcdef", "/nope"],
+)  # fmt: skip
+def test_head_is_get_without_the_body(client: Client, path: str) -> None:
+    got, asked = client.get(path), client.request("HEAD", path)
+    assert asked.content == b""
+    assert (asked.status_code, dict(asked.headers)) == (got.status_code, dict(got.headers))
+    assert int(asked.headers["content-length"]) == len(got.content)
+
+
+def test_head_where_there_is_no_get_is_not_allowed(client: Client) -> None:
+    refused = client.request("HEAD", "/v1/recommendations")
+    assert (refused.status_code, refused.headers["allow"], refused.content) == (405, "POST", b"")
+    assert client.request("DELETE", "/v1/models").headers["allow"] == "GET, HEAD"

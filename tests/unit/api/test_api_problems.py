@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -215,6 +217,34 @@ def test_a_client_that_hangs_up_is_no_incident(client: Client, caplog: pytest.Lo
     assert "incident" not in caplog.text
 
 
+def test_a_body_that_is_too_large_is_read_to_a_bound_before_it_is_refused(client: Client) -> None:
+    import asyncio
+
+    sent: list[Any] = []
+    pieces = iter(range(10_000))
+
+    async def piece() -> dict[str, Any]:
+        next(pieces)
+        return {"type": "http.request", "body": b" " * 65_536, "more_body": True}
+
+    async def keep(message: Any) -> None:
+        sent.append((message["type"], next(pieces)))
+
+    scope: dict[str, Any] = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "path": POST, "raw_path": POST.encode(), "query_string": b"", "scheme": "http", "server": ("t", 80), "client": ("c", 1), "root_path": ""}  # fmt: skip
+    for declared in ([(b"content-length", b"900000000")], []):
+        sent.clear()
+        pieces = iter(range(10_000))
+        asyncio.run(client.app(scope | {"headers": [(b"content-type", b"application/json"), *declared]}, piece, keep))
+        kind, read = sent[0]
+        assert kind == "http.response.start"
+        assert 128 <= read <= 128 + 9  # 8 MiB in pieces of 64 KiB, and those up to the limit of 512 KiB
+    sent.clear()
+    pieces = iter(range(10_000))
+    waiting = [(b"content-length", b"900000000"), (b"expect", b"100-continue")]
+    asyncio.run(client.app(scope | {"headers": waiting}, piece, keep))
+    assert sent[0] == ("http.response.start", 0)  # that client sends nothing before it is told to
+
+
 def test_a_bug_is_a_500_that_tells_nothing_and_is_logged(
     start: Callable[..., Client], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -269,6 +299,53 @@ def test_an_older_database_says_what_to_run_when_the_server_may_not_upgrade_it(
         store.upgrade()
     assert client.get("/readyz").status_code == 200
     assert client.post(POST, json={"model": "7b"}).status_code == 200
+
+
+def test_a_database_file_that_is_removed_is_missed_at_once(start: Callable[..., Client], tmp_path: Path) -> None:
+    client = start(database_url=f"sqlite:///{tmp_path / 'x.sqlite'}")
+    assert client.post(POST, json={"model": "7b", "top": 1}).status_code == 200
+    assert client.get("/readyz").status_code == 200
+    for file in tmp_path.glob("x.sqlite*"):
+        file.unlink()
+    for _ in range(2):
+        refused = problem(client.post(POST, json={"model": "7b", "top": 1}), 503, "database-not-current")
+        assert "no tables yet" in refused["detail"]
+        assert str(tmp_path) not in refused["detail"]
+        assert "no tables yet" in problem(client.get("/readyz"), 503, "not-ready")["detail"]
+    assert client.get("/v1/models/7b").status_code == 200
+    with bootstrap.open_store(f"sqlite:///{tmp_path / 'x.sqlite'}") as store:
+        store.upgrade()
+        answer = client.post(POST, json={"model": "7b", "top": 1})
+        assert answer.status_code == 200
+        assert store.get(answer.json()["id"]) == answer.json()
+        assert [m.snapshot_id for m in store.snapshots()] == [answer.json()["prices"]["snapshot_id"]]
+    assert client.get("/readyz").status_code == 200
+
+
+def test_tables_of_another_program_are_said_not_upgraded(start: Callable[..., Client], tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "x.sqlite")) as other, other:
+        other.execute("CREATE TABLE recommendations (song TEXT)")
+    client = start(database_url=f"sqlite:///{tmp_path / 'x.sqlite'}")
+    for detail in (
+        problem(client.post(POST, json={"model": "7b"}), 503, "database-not-current")["detail"],
+        problem(client.get("/readyz"), 503, "not-ready")["detail"],
+    ):
+        assert "tables of another program (recommendations)" in detail
+        assert "db upgrade" not in detail
+
+
+def test_a_locked_database_is_told_soon_and_holds_up_nothing_else(start: Callable[..., Client], tmp_path: Path) -> None:
+    client = start(database_url=f"sqlite:///{tmp_path / 'x.sqlite'}")
+    with closing(sqlite3.connect(tmp_path / "x.sqlite", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        answer = client.post(POST, json={"model": "7b", "top": 1})
+        assert time.monotonic() - began < 5  # 1.5 s of waiting, and the answer itself on a busy machine
+        assert "locked" in problem(answer, 503, "database-unavailable")["detail"]
+        assert int(answer.headers["retry-after"]) <= 5
+        assert client.post("/v1/estimates", json={"model": "7b", "instance": "g5.xlarge"}).status_code == 200
+        other.execute("COMMIT")
+    assert client.post(POST, json={"model": "7b", "top": 1}).status_code == 200
 
 
 def test_too_slow_and_too_many_are_told_so(start: Callable[..., Client], tmp_path: Path) -> None:
