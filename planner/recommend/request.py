@@ -278,95 +278,45 @@ class RecommendRequest:
         return plain_fields(self)
 
 
+def same_as_recommend(name: str) -> Any:
+    """Return a dataclass field with the default and the `Option` that `RecommendRequest` has for it."""
+    of = next(f for f in dataclasses.fields(RecommendRequest) if f.name == name)
+    return field(default=of.default, metadata=of.metadata)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateRequest:
     """One layout on one kind of instance: what memory it takes, what it sustains, and what that costs where it is priced."""
 
-    model: str | None = option(
-        None, help="alias (7b), name (Qwen2.5-7B) or path of a Hugging Face config.json", example="7b"
-    )
-    params: float | None = option(
-        None,
-        help="total parameters of a model without a config (assumptions are stated)",
-        minimum=1e6,
-        maximum=1e14,
-        example=6.7e9,
-    )
-    mode: str = option("inference", help="what the hardware is for", choices=MODES, example="inference")
+    model: str | None = same_as_recommend("model")
+    params: float | None = same_as_recommend("params")
+    mode: str = same_as_recommend("mode")
     instance: str | None = option(None, help="instance type", group="general", example="g5.xlarge")
     accelerator: str | None = option(None, help="accelerator, instead of an instance type", example="L40S")
     count: int | None = option(
         None, help="accelerators in the machine, with --accelerator; default: 1", minimum=1, maximum=1024, example=1
     )
     instances: int = option(1, help="how many such instances", minimum=1, maximum=4096)
-    precision: str | None = option(
-        None, help="weights and arithmetic; default: the checkpoint's own 16-bit format", choices=PRECISIONS
-    )
-    kv_precision: str | None = option(None, help="KV cache format; default: 16-bit", choices=("fp16", "bf16", "fp8"))
-    engine: str = option("vllm", help="serving engine class", choices=ENGINES)
-    input_size: int | None = option(
-        None,
-        help="size of one sample of a model priced per sample: tokens of a sequence (encoders), pixels along an edge (vision, diffusion), text tokens of a clip (speech); default: the model's usual one",
-        minimum=1,
-        maximum=1e6,
-    )
-    steps: int | None = option(
-        None,
-        help="denoising steps of one image (diffusion); default: the model's usual number",
-        minimum=1,
-        maximum=10000,
-    )
+    precision: str | None = same_as_recommend("precision")
+    kv_precision: str | None = same_as_recommend("kv_precision")
+    engine: str = same_as_recommend("engine")
+    input_size: int | None = same_as_recommend("input_size")
+    steps: int | None = same_as_recommend("steps")
 
-    input_tokens: int = option(
-        1000, help="input tokens of one request", unit="tokens", minimum=1, maximum=1e8, group="inference"
-    )
-    output_tokens: int = option(
-        1000, help="output tokens of one request", unit="tokens", minimum=1, maximum=1e8, group="inference"
-    )
-    utilisation: float = option(
-        1.0,
-        help="share of the sustained throughput that is really used",
-        unit="fraction",
-        minimum=0,
-        exclusive_minimum=True,
-        maximum=1,
-        group="inference",
-    )
-    max_concurrency: int | None = option(
-        None,
-        help="requests in flight per replica; default: the best feasible",
-        minimum=1,
-        maximum=1e6,
-        group="inference",
-    )
-    tensor_parallel: int | None = option(
-        None, help="accelerators per replica; default: searched", minimum=1, maximum=1024, group="inference"
-    )
+    input_tokens: int = same_as_recommend("input_tokens")
+    output_tokens: int = same_as_recommend("output_tokens")
+    utilisation: float = same_as_recommend("utilisation")
+    max_concurrency: int | None = same_as_recommend("max_concurrency")
+    tensor_parallel: int | None = same_as_recommend("tensor_parallel")
 
-    method: str = option("full", help="training method", choices=METHODS, group="training")
-    dataset_tokens: float | None = option(
-        None,
-        help="tokens of one epoch (language models)",
-        unit="tokens",
-        minimum=1,
-        maximum=1e16,
-        group="training",
-        example=1e9,
-    )
-    dataset_size: float | None = option(
-        None, help="samples of one epoch", unit="samples", minimum=1, maximum=1e13, group="training", example=1281167
-    )
-    epochs: float = option(
-        1.0, help="passes over the data set", minimum=0, exclusive_minimum=True, maximum=1e6, group="training"
-    )
-    sequence_length: int = option(
-        2048, help="tokens of one training sequence", unit="tokens", minimum=1, maximum=1e8, group="training"
-    )
-    global_batch: int | None = option(
-        None, help="samples per optimizer step; default: chosen", minimum=1, maximum=1e8, group="training"
-    )
-    optimizer: str = option("adamw", help="optimizer", choices=("adamw", "adamw_8bit"), group="training")
-    lora_rank: int = option(16, help="rank of LoRA adapters", minimum=1, maximum=8192, group="training")
+    method: str = same_as_recommend("method")
+    dataset_tokens: float | None = same_as_recommend("dataset_tokens")
+    dataset_size: float | None = same_as_recommend("dataset_size")
+    epochs: float = same_as_recommend("epochs")
+    sequence_length: int = same_as_recommend("sequence_length")
+    global_batch: int | None = same_as_recommend("global_batch")
+    optimizer: str = same_as_recommend("optimizer")
+    lora_rank: int = same_as_recommend("lora_rank")
 
     provider: str | None = option(None, help="cloud, where several have an instance type of that name", group="prices")
     region: str = option("us-east-1", help="region of the price", group="prices", example="us-east-1")
@@ -376,25 +326,13 @@ class EstimateRequest:
         choices=tuple(p.value for p in PurchaseOption),
         group="prices",
     )
-    plan_type: str | None = option(None, help="Savings Plan type", choices=("compute", "ec2_instance"), group="prices")
-    payment_option: str | None = option(
-        None, help="payment of commitments", choices=("no_upfront", "partial_upfront", "all_upfront"), group="prices"
-    )
-    offering_class: str | None = option(
-        None, help="class of reserved instances", choices=("standard", "convertible"), group="prices"
-    )
-    prices_as_of: date | None = option(  # noqa: RUF009 - option() only makes a dataclass field
-        None, help="use the newest price snapshot not after this day (YYYY-MM-DD)", group="prices"
-    )
-    assume: tuple[str, ...] = option(
-        (),
-        help="change an assumption, NAME=VALUE; every answer lists them",
-        repeatable=True,
-        group="prices",
-        example=["pue=1.2"],
-    )
+    plan_type: str | None = same_as_recommend("plan_type")
+    payment_option: str | None = same_as_recommend("payment_option")
+    offering_class: str | None = same_as_recommend("offering_class")
+    prices_as_of: date | None = same_as_recommend("prices_as_of")  # noqa: RUF009 - it only makes a dataclass field
+    assume: tuple[str, ...] = same_as_recommend("assume")
 
-    explain: bool = option(False, help="give every figure with its formula, inputs and source", group="output")
+    explain: bool = same_as_recommend("explain")
 
     def __post_init__(self) -> None:
         for f in dataclasses.fields(self):
