@@ -222,14 +222,25 @@ class Catalog:
         try:
             return tuple(values(kind, self._rows(query, arguments)))
         except (ValueError, KeyError, TypeError, ArithmeticError) as e:
-            raise SnapshotError(f"{self.path}: damaged snapshot: a row of {table} cannot be read: {e}") from e
+            raise self._damaged(f"a row of {table} cannot be read: {e}") from e
 
     def _rows(self, query: str, arguments: Iterable[str]) -> list[Any]:
         try:
             with self._lock:
                 return self._connection.execute(query, tuple(arguments)).fetchall()
         except sqlite3.Error as e:
+            if getattr(e, "sqlite_errorcode", None) in {
+                sqlite3.SQLITE_CORRUPT,
+                sqlite3.SQLITE_NOTADB,
+                sqlite3.SQLITE_ERROR,
+            }:
+                raise self._damaged(str(e)) from e
             raise SnapshotError(f"{self.path}: cannot read the snapshot: {e}") from e
+
+    def _damaged(self, why: str) -> SnapshotError:
+        from pricing.snapshot import remedy  # noqa: PLC0415 - that module opens catalogs; needed on the way to an error
+
+        return SnapshotError(f"{self.path}: damaged snapshot: {why}; {remedy(self.path)}")
 
 
 def near_misses(name: str, known: Iterable[str], *, most: int = NEAR) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
@@ -55,6 +56,11 @@ REPUBLISH = "run `python -m pricing.publish` in the checkout, or install the pac
 def shipped_snapshot_path() -> Path:
     """Return where the snapshot that is made from the shipped tables lies (snapshot 0)."""
     return Path(__file__).with_name("tables") / "snapshot-0.sqlite"
+
+
+def remedy(path: Path) -> str:
+    """Return what to do about a file that cannot be used: make the shipped one again, take any other away."""
+    return REPUBLISH if path == shipped_snapshot_path() else f"remove {path}"
 
 
 def snapshot_file_name(meta: SnapshotMeta) -> str:
@@ -122,7 +128,7 @@ def verify_snapshot(path: Path) -> SnapshotMeta:
         found = content_id(catalog.contents())
         if found != catalog.meta.snapshot_id:
             raise SnapshotError(
-                f"{path}: damaged snapshot: its content has id {found}, it says {catalog.meta.snapshot_id}; {REPUBLISH}"
+                f"{path}: damaged snapshot: its content has id {found}, it says {catalog.meta.snapshot_id}; {remedy(path)}"
             )
         return catalog.meta
 
@@ -217,7 +223,9 @@ def _connect(path: Path) -> sqlite3.Connection:
 def _check_header(path: Path) -> None:
     """Check the 100 bytes that every SQLite file begins with (https://www.sqlite.org/fileformat.html, section 1.3)."""
     try:
-        size = path.stat().st_size
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):  # opening a pipe would wait for ever
+            raise SnapshotError(f"{path}: not a price snapshot but {_kind(found.st_mode)}; {remedy(path)}")
         with path.open("rb") as file:
             header = file.read(100)
     except FileNotFoundError as e:
@@ -231,15 +239,28 @@ def _check_header(path: Path) -> None:
         or not header.startswith(b"SQLite format 3\x00")
         or int.from_bytes(header[68:72]) != APPLICATION_ID
     ):
-        raise SnapshotError(f"{path}: not a price snapshot")
+        raise SnapshotError(f"{path}: not a price snapshot; {remedy(path)}")
     version = int.from_bytes(header[60:64])
     if version != FORMAT_VERSION:
+        newer = "upgrade planner, or " if version > FORMAT_VERSION else ""
         raise SnapshotError(
-            f"{path}: snapshot format {version}, this version reads format {FORMAT_VERSION}; {REPUBLISH}"
+            f"{path}: snapshot format {version}, this version reads format {FORMAT_VERSION}; {newer}{remedy(path)}"
         )
     expected = int.from_bytes(header[16:18]) * int.from_bytes(header[28:32])
-    if size != expected:
-        raise SnapshotError(f"{path}: damaged snapshot: {size} bytes, should be {expected}; {REPUBLISH}")
+    if found.st_size != expected:
+        raise SnapshotError(f"{path}: damaged snapshot: {found.st_size} bytes, should be {expected}; {remedy(path)}")
+
+
+def _kind(mode: int) -> str:
+    """Return what a thing that is no file is."""
+    kinds = {
+        stat.S_IFDIR: "a folder",
+        stat.S_IFIFO: "a named pipe",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+    }
+    return kinds.get(stat.S_IFMT(mode), "no regular file")
 
 
 @contextmanager
@@ -247,7 +268,7 @@ def _readable(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, ValueError, KeyError, TypeError) as e:
-        raise SnapshotError(f"{path}: damaged snapshot: {e}; {REPUBLISH}") from e
+        raise SnapshotError(f"{path}: damaged snapshot: {e}; {remedy(path)}") from e
 
 
 def _read_meta(connection: sqlite3.Connection) -> SnapshotMeta:

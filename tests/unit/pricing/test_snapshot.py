@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -232,14 +233,20 @@ def scrambled(path: Path) -> None:
     path.write_bytes(whole)
 
 
+def piped(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)  # opening it would wait for a writer
+
+
 @pytest.mark.parametrize(
     ("damage", "why"),
     [
         (truncated, "damaged snapshot: .* bytes, should be"),
-        (emptied, "not a price snapshot"),
-        (text, "not a price snapshot"),
-        (foreign, "not a price snapshot"),
-        (newer, "snapshot format 99, this version reads format 1"),
+        (emptied, "not a price snapshot; remove"),
+        (text, "not a price snapshot; remove"),
+        (foreign, "not a price snapshot; remove"),
+        (newer, "snapshot format 99, this version reads format 1; upgrade planner, or remove"),
+        (piped, "not a price snapshot but a named pipe; remove"),
         (without_meta, "damaged snapshot: no such table: meta"),
         (without_id, "damaged snapshot"),
         (scrambled, "damaged snapshot"),
@@ -254,9 +261,38 @@ def test_a_foreign_or_damaged_file_is_one_clear_line(path: Path, damage: Callabl
     assert "\n" not in str(caught.value)
 
 
-def test_a_folder_is_no_snapshot(tmp_path: Path) -> None:
-    with pytest.raises(SnapshotError, match="cannot read the snapshot"):
-        open_snapshot(tmp_path)
+@pytest.mark.parametrize("read", [open_snapshot, read_meta, verify_snapshot])
+@pytest.mark.parametrize(
+    "damage", [truncated, emptied, text, foreign, newer, without_meta, without_id, scrambled, piped]
+)
+def test_the_remedy_is_for_that_file_and_the_shipped_one_has_its_own(
+    path: Path, damage: Callable[[Path], None], read: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damage(path)
+    with pytest.raises(SnapshotError) as caught:
+        read(path)
+    assert str(caught.value).endswith(f"remove {path}")
+    assert "pricing.publish" not in str(caught.value)
+    monkeypatch.setattr(snapshot, "shipped_snapshot_path", lambda: path)
+    with pytest.raises(SnapshotError, match=r"python -m pricing\.publish") as caught:
+        read(path)
+    assert f"remove {path}" not in str(caught.value)
+
+
+def test_a_folder_and_a_device_are_no_snapshots(tmp_path: Path) -> None:
+    for thing, kind in ((tmp_path, "a folder"), (Path("/dev/zero"), "a device")):
+        with pytest.raises(SnapshotError, match=f"not a price snapshot but {kind}; remove {thing}"):
+            open_snapshot(thing)
+
+
+def test_rows_that_are_damaged_say_what_to_remove(path: Path) -> None:
+    edit(path, "UPDATE quotes SET purchase_option = 'stolen'")
+    with pytest.raises(SnapshotError, match=r"a row of quotes cannot be read.*; remove ") as caught:
+        open_snapshot(path).quotes()
+    assert str(caught.value).endswith(f"remove {path}")
+    edit(path, "DROP TABLE quotes")
+    with pytest.raises(SnapshotError, match="damaged snapshot: no such table: quotes; remove "):
+        open_snapshot(path).quotes()
 
 
 def test_a_changed_price_is_found_by_verification(path: Path) -> None:
