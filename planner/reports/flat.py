@@ -10,6 +10,8 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from planner.services.list_prices import FIELDS as PRICE_FIELDS
+
 DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n")  # a spreadsheet takes such a cell for a formula
 
 RANGED_COSTS = (
@@ -74,32 +76,7 @@ ANSWER_COLUMNS: tuple[str, ...] = ("id", "model.name", "prices.snapshot_id", "pr
 RECOMMEND_COLUMNS = ROW_COLUMNS + ANSWER_COLUMNS
 ESTIMATE_COLUMNS = tuple(c for c in ROW_COLUMNS if c != "rank") + ANSWER_COLUMNS
 
-PRICE_COLUMNS: tuple[str, ...] = (
-    *(
-        "provider",
-        "instance_type",
-        "region",
-        "availability_zone_id",
-        "availability_zone",
-        "purchase_option",
-        "plan_type",
-        "offering_class",
-        "term_years",
-        "payment_option",
-    ),
-    *(
-        "currency",
-        "unit",
-        "list_unit_price",
-        "contracted_unit_price",
-        "upfront",
-        "effective_unit_price",
-        "source",
-        "sku",
-        "effective_from",
-        "retrieved_at",
-    ),
-)
+PRICE_COLUMNS: tuple[str, ...] = PRICE_FIELDS
 
 INSTANCE_COLUMNS: tuple[str, ...] = (
     *(
