@@ -29,6 +29,7 @@ class Source(Shape):
     oldest_as_of: str
     age_hours: int
     stale: bool
+    after_clock: bool
     quotes: int
 
 
@@ -172,6 +173,7 @@ class Price(Shape):
     as_of: str
     age_hours: int
     stale: bool
+    after_clock: bool
     derived: bool
     confidence: str
     sku: str | None

@@ -17,6 +17,8 @@ from planner.ports import Document
 OK, NOTE, FAULT = "ok", "note", "fault"
 
 BASE = ("numpy", "rich", "platformdirs", "pydantic", "fastapi", "uvicorn", "sqlalchemy", "alembic", "psycopg")
+OTHER_PRICES = ("interruption", "storage")
+"""Kinds of figures that belong to prices and are no quotes."""
 OPTIONAL = {"torch": "benchmarks on this machine", "pynvml": "benchmarks on this machine (package nvidia-ml-py)"}
 
 
@@ -89,29 +91,38 @@ def data_directory() -> tuple[str, str]:
 
 
 def price_snapshot() -> tuple[str, str]:
-    """Open the snapshot that answers are made from."""
+    """Read the whole snapshot that answers are made from, and work its id out again from the content."""
     from planner.bootstrap import open_catalog
+    from pricing.snapshot import verify_snapshot
 
-    meta = open_catalog().meta
+    meta = verify_snapshot(open_catalog().path)
     return (
         OK,
-        f"{meta.snapshot_id[:12]} ({meta.origin}): {count(meta.quote_count, 'price')}, {count(meta.instance_type_count, 'instance type')}, on-demand prices of {day_of(meta.as_of.isoformat())}",
+        f"{meta.snapshot_id[:12]} ({meta.origin}) of {day_of(meta.as_of.isoformat())}: {count(meta.quote_count, 'price')}, {count(meta.instance_type_count, 'instance type')}; content and id agree",
     )
 
 
 def price_ages() -> tuple[str, str]:
-    """Say how old each kind of price is, newest source of each."""
+    """Say of which days the prices of each kind are, in the words of an answer, and the snapshot's own day: that of its on-demand prices of AWS."""
     from planner.bootstrap import open_catalog, utc_now
-    from planner.services.documents import STALE_AFTER_HOURS
+    from planner.cli.recommend_table import days_by_kind
+    from planner.services.documents import after_clock, age_hours, prices_document
 
-    newest: dict[str, float] = {}
-    now = utc_now()
-    for source in open_catalog().meta.sources:
-        hours = (now - source.as_of).total_seconds() / 3600
-        newest[source.kind] = min(hours, newest.get(source.kind, hours))
-    stale = [kind for kind, hours in newest.items() if hours > STALE_AFTER_HOURS.get(kind, float("inf"))]
-    said = ", ".join(f"{words(kind)} {age(hours)}" for kind, hours in newest.items())
-    return (NOTE, f"{said}; stale: {', '.join(words(k) for k in stale)}") if stale else (OK, said)
+    catalog, now = open_catalog(), utc_now()
+    meta = catalog.meta
+    sources = prices_document(meta, catalog.quotes(), now)["sources"]
+    for source in meta.sources:
+        if source.kind in OTHER_PRICES:
+            day = source.as_of.isoformat()
+            hours = age_hours(source.as_of, now)
+            sources.append({"kind": source.kind, "as_of": day, "oldest_as_of": day, "age_hours": hours, "stale": False})
+    own = "after this machine's clock" if after_clock(meta.as_of, now) else age(age_hours(meta.as_of, now))
+    kinds = days_by_kind(sources)
+    stale = [words(kind) for kind, _, is_stale in kinds if is_stale]
+    said = "; ".join(
+        [f"snapshot of {day_of(meta.as_of.isoformat())}, {own}", *(f"{words(kind)} {days}" for kind, days, _ in kinds)]
+    )
+    return (NOTE, f"{said}; stale: {', '.join(stale)}") if stale else (OK, said)
 
 
 def models() -> tuple[str, str]:

@@ -241,7 +241,7 @@ def provenance(document: Document, rows: Sequence[Document]) -> list[RenderableT
     if any(source["stale"] for source in prices["sources"]):
         lines.append(
             indented(
-                "Stale (!): older than 24 h for spot, 30 days for on-demand, 90 days for commitments. Dollars and ranking are as of those days.",
+                "Stale (!): older than 24 h for spot, 30 days for on-demand, 90 days for commitments, or dated after this machine's clock. Dollars and ranking are as of those days.",
                 style=CARE,
             )
         )
@@ -280,5 +280,7 @@ def days_by_kind(sources: Sequence[Document]) -> list[tuple[str, str, bool]]:
         hours = first["age_hours"] + int(span.total_seconds() // 3600)
         day, oldest = day_of(last["as_of"]), day_of(first["oldest_as_of"])
         said = f"{day}, {age(hours)}" if day == oldest else f"{oldest} to {day}, the oldest {age(hours)}"
+        if last.get("after_clock"):  # absent from answers of older versions
+            said = f"{day if day == oldest else f'{oldest} to {day}'}, dated after this machine's clock"
         out.append((kind, said, any(s["stale"] for s in of_kind)))
     return out

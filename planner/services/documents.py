@@ -26,6 +26,7 @@ from pricing.money import Usd
 SIGNIFICANT_DIGITS = 6
 AS_WRITTEN = frozenset({"request", "quantity"})
 STALE_AFTER_HOURS = {"spot": 24, "on_demand": 30 * 24, "commitment": 90 * 24}
+CLOCKS_DIFFER_HOURS = 1
 KIND_OF_OPTION = {PurchaseOption.SPOT: "spot", PurchaseOption.ON_DEMAND: "on_demand"}
 
 LAYOUT_FIELDS = (
@@ -83,6 +84,26 @@ def age_hours(at: datetime, now: datetime) -> int:
     return max(0, int((now - at).total_seconds() // 3600))
 
 
+def after_clock(at: datetime, now: datetime) -> bool:
+    """Return whether a figure is dated after the present, by more than clocks differ: then its age is not known, and it is called stale."""
+    return (at - now).total_seconds() > 3600 * CLOCKS_DIFFER_HOURS
+
+
+def age_fields(at: datetime, now: datetime, kind: str) -> Document:
+    """Return the age of a price in whole hours, whether that is too old for its kind, and whether it is dated after the clock."""
+    age, ahead = age_hours(at, now), after_clock(at, now)
+    return {"age_hours": age, "stale": ahead or age > STALE_AFTER_HOURS[kind], "after_clock": ahead}
+
+
+def clock_notes(quote: Quote, now: datetime) -> list[str]:
+    """Return the note of a row whose price is dated after the clock; none otherwise."""
+    if not after_clock(quote.retrieved_at, now):
+        return []
+    return [
+        f"the price is dated {quote.retrieved_at.date().isoformat()}, after this machine's clock ({now.date().isoformat()}), so its age is not known: check the clock"
+    ]
+
+
 def prices_document(meta: SnapshotMeta, quotes: Iterable[Quote], now: datetime) -> Document:
     """Return the snapshot and the age of every source among the quotes that were considered; ages are whole hours of the newest figure.
 
@@ -94,15 +115,13 @@ def prices_document(meta: SnapshotMeta, quotes: Iterable[Quote], now: datetime) 
     sources = []
     for (kind, source), days in sorted(groups.items()):
         newest, oldest = max(days), min(days)
-        age = age_hours(newest, now)
         sources.append(
             {
                 "source": source,
                 "kind": kind,
                 "as_of": instant(newest),
                 "oldest_as_of": instant(oldest),
-                "age_hours": age,
-                "stale": age > STALE_AFTER_HOURS[kind],
+                **age_fields(newest, now, kind),
                 "quotes": len(days),
             }
         )
@@ -167,7 +186,7 @@ def row_document(
         },
         "energy": energy_document(row, pue),
         "pareto": pareto,
-        "notes": list(notes),
+        "notes": [*notes, *clock_notes(row.offer.quote, now)],
     }
     return finished(document, explanation)
 
@@ -190,7 +209,6 @@ def term_document(term: Term) -> Document:
 def offer_fields(offer: Offer, now: datetime) -> Document:
     """Return who sells it, where, how, and the price that was picked."""
     quote = offer.quote
-    age = age_hours(quote.retrieved_at, now)
     return {
         "provider": quote.provider,
         "instance_type": quote.instance_type,
@@ -206,8 +224,7 @@ def offer_fields(offer: Offer, now: datetime) -> Document:
         "price": {
             "usd_per_instance_hour": unit_price(quote.effective_unit_price),
             "as_of": instant(quote.retrieved_at),
-            "age_hours": age,
-            "stale": age > STALE_AFTER_HOURS[kind_of(quote)],
+            **age_fields(quote.retrieved_at, now, kind_of(quote)),
             "derived": quote.derived,
             "confidence": quote.confidence,
             "sku": quote.sku,

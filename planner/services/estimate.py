@@ -25,6 +25,7 @@ from planner.recommend.sizing import reject, run_or_rejection, serve, unit_rate
 from planner.services.applies import check_use, with_sample_size
 from planner.services.documents import (
     ROW_FIELDS,
+    clock_notes,
     energy_fields,
     finished,
     hourly_only,
@@ -271,6 +272,7 @@ def unpriced(
         row["notes"] = [
             *offer.notes,
             *row["notes"],
+            *clock_notes(offer.quote, now),
             "the data set is not given, so neither time nor cost of the run is known",
         ]
     else:

@@ -45,7 +45,7 @@ from pricing.catalog import Catalog
 def recommend(request: RecommendRequest, *, catalog: Catalog, spec: ModelSpec, now: datetime) -> Document:
     """Return the answer document; "nothing fits" is an answer with no recommendations and every rejection.
 
-    Raises `BadRequest` for what cannot be asked. Only ages and what follows from them (`stale`) depend on `now`.
+    Raises `BadRequest` for what cannot be asked. Only ages and what follows from them (`stale`, `after_clock` and its note) depend on `now`.
     """
     assumptions = assumptions_of(request.assume)
     spec = with_sample_size(request, spec)

@@ -92,6 +92,16 @@ def test_prices_of_several_days_name_the_oldest() -> None:
     assert "on-demand of 2026-06-20 to 2026-07-20, the oldest 50 days old (STALE)" in " ".join(shown(mixed).split())
 
 
+def test_a_price_dated_after_the_clock_is_said_to_be_and_not_called_new() -> None:
+    ahead = answer(row())
+    for source in ahead["prices"]["sources"]:
+        source |= {"age_hours": 0, "stale": True, "after_clock": True}
+    said = " ".join(shown(ahead).split())
+    assert "on-demand of 2026-07-20, dated after this machine's clock (STALE)" in said
+    assert "less than an hour old" not in said
+    assert "or dated after this machine's clock" in said
+
+
 def test_what_the_bill_leaves_out_is_said() -> None:
     assert "Not in the bill: storage, tax." in shown(answer(row()))
 

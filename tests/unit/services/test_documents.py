@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.services.documents import age_hours, money, to_json_bytes, whole
+from planner.services.documents import age_fields, age_hours, money, to_json_bytes, whole
 
 
 def test_floats_have_six_significant_digits_and_the_request_is_left_alone():
@@ -52,6 +52,22 @@ def test_ages_are_whole_hours_and_never_negative():
     at = datetime(2026, 7, 1, tzinfo=UTC)
     assert age_hours(at, datetime(2026, 7, 2, 1, 59, tzinfo=UTC)) == 25
     assert age_hours(at, datetime(2026, 6, 1, tzinfo=UTC)) == 0
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        (datetime(2026, 7, 2, tzinfo=UTC), (24, False, False)),
+        (datetime(2026, 7, 2, 1, tzinfo=UTC), (25, True, False)),  # spot: stale over 24 h
+        (datetime(2026, 6, 30, 23, tzinfo=UTC), (0, False, False)),  # clocks may differ by an hour
+        (datetime(2026, 6, 30, 22, 59, tzinfo=UTC), (0, True, True)),
+        (datetime(1999, 1, 1, tzinfo=UTC), (0, True, True)),
+    ],
+)
+def test_what_is_dated_after_the_clock_has_no_known_age_and_is_stale(now, expected):
+    fields = age_fields(datetime(2026, 7, 1, tzinfo=UTC), now, "spot")
+    assert tuple(fields.values()) == expected
+    assert list(fields) == ["age_hours", "stale", "after_clock"]
 
 
 def test_whole_chips_are_integers_and_fractions_stay():

@@ -12,7 +12,7 @@ import pytest
 
 from planner import bootstrap
 from planner.recommend.errors import BadRequest
-from planner.recommend.request import RecommendRequest
+from planner.recommend.request import EstimateRequest, RecommendRequest
 from planner.services.documents import to_json_bytes
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -225,6 +225,28 @@ def test_old_spot_prices_are_called_stale():
     sources = answer()["prices"]["sources"]
     assert {s["kind"]: s["stale"] for s in sources} == {"on_demand": True, "spot": True}
     assert all(isinstance(s["age_hours"], int) for s in sources)
+
+
+@pytest.mark.parametrize("request_", [{}, {"mode": "training", "dataset_tokens": 1e6, "epochs": 1.0}])
+def test_prices_dated_after_the_clock_are_not_called_fresh(request_, monkeypatch):
+    monkeypatch.setattr(bootstrap, "utc_now", lambda: datetime(1999, 1, 1, tzinfo=UTC))
+    document = answer(top=3, **request_)
+    assert all((s["age_hours"], s["stale"], s["after_clock"]) == (0, True, True) for s in document["prices"]["sources"])
+    for row in document["recommendations"]:
+        assert (row["price"]["age_hours"], row["price"]["stale"], row["price"]["after_clock"]) == (0, True, True)
+        assert sum("after this machine's clock (1999-01-01)" in note for note in row["notes"]) == 1
+    monkeypatch.setattr(bootstrap, "utc_now", lambda: NOW)
+    for row in answer(top=3, **request_)["recommendations"]:
+        assert row["price"]["after_clock"] is False
+        assert not any("clock" in note for note in row["notes"])
+
+
+def test_an_estimate_says_that_its_price_is_dated_after_the_clock(monkeypatch):
+    monkeypatch.setattr(bootstrap, "utc_now", lambda: datetime(1999, 1, 1, tzinfo=UTC))
+    for more in ({}, {"mode": "training"}):  # training: the amount is not given, so there is no cost of the work
+        row = bootstrap.answer_estimate(EstimateRequest(model="7b", instance="p5.48xlarge", **more))
+        assert row["price"]["after_clock"] is True
+        assert sum("after this machine's clock" in note for note in row["notes"]) == 1
 
 
 def test_a_request_longer_than_the_context_is_refused():
