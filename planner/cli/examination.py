@@ -134,7 +134,7 @@ def models() -> tuple[str, str]:
 
 def database(url: str | None) -> tuple[str, str]:
     """Try the database that saved answers go to."""
-    from planner.cli.verbs.db_current import in_words, schema_of
+    from planner.cli.verbs.db_current import in_words, is_newer, schema_of
 
     schema = schema_of(url)
-    return (OK if schema["current"] else NOTE), in_words(schema)
+    return (FAULT if is_newer(schema) else OK if schema["current"] else NOTE), in_words(schema)

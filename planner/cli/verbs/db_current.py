@@ -72,4 +72,12 @@ def in_words(document: Document) -> str:
         return f"{where}: schema {document['revision']}, current"
     if document["revision"] is None:
         return f"{where}: no tables yet; `planner db upgrade` makes them (schema {document['expected_revision']})"
-    return f"{where}: schema {document['revision']}; this version of planner works with {document['expected_revision']}: `planner db upgrade`"
+    remedy = "of a newer planner: upgrade this one" if is_newer(document) else "`planner db upgrade`"
+    return f"{where}: schema {document['revision']}; this version of planner works with {document['expected_revision']}: {remedy}"
+
+
+def is_newer(document: Document) -> bool:
+    """Return whether the database has a revision that this version does not know, so that it can neither be used nor upgraded."""
+    from planner.store.schema import known
+
+    return document["revision"] is not None and not document["current"] and not known(document["revision"])

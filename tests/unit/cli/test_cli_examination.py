@@ -13,6 +13,7 @@ import pytest
 
 from planner import bootstrap
 from planner.cli.examination import check, examine, price_ages, price_snapshot
+from planner.store.schema import head
 from pricing.model import PurchaseOption
 from pricing.snapshot import open_snapshot, shipped_snapshot_path, write_snapshot
 
@@ -91,3 +92,17 @@ def test_tables_of_another_program_are_a_fault_with_what_to_do(data: Path) -> No
     assert found["state"] == "fault"
     assert "give planner a database of its own" in found["found"]
     assert "db upgrade" not in found["found"]
+
+
+@pytest.mark.parametrize(
+    ("revision", "state", "remedy"),
+    [("20991231_1", "fault", "of a newer planner: upgrade this one"), ("20261130_1", "note", "`planner db upgrade`")],
+)
+def test_a_schema_of_another_version_says_what_helps(data: Path, revision: str, state: str, remedy: str) -> None:
+    with bootstrap.open_store() as store:
+        store.upgrade()
+    with closing(sqlite3.connect(data / "planner.sqlite")) as db, db:
+        db.execute(f"UPDATE alembic_version SET version_num = '{revision}'")
+    found = found_in("database")
+    assert found["state"] == state
+    assert found["found"].endswith(f"schema {revision}; this version of planner works with {head()}: {remedy}")
