@@ -239,9 +239,10 @@ def provenance(document: Document, rows: Sequence[Document]) -> list[RenderableT
             text.append(" (STALE)", style=CARE)
     lines: list[RenderableType] = [text]
     if any(source["stale"] for source in prices["sources"]):
+        ahead = ", or dated after this machine's clock" if any(s.get("after_clock") for s in prices["sources"]) else ""
         lines.append(
             indented(
-                "Stale (!): older than 24 h for spot, 30 days for on-demand, 90 days for commitments, or dated after this machine's clock. Dollars and ranking are as of those days.",
+                f"Stale (!): older than 24 h for spot, 30 days for on-demand, 90 days for commitments{ahead}. Dollars and ranking are as of those days.",
                 style=CARE,
             )
         )
