@@ -46,6 +46,7 @@ stamp_of() {
 # an interrupted or outdated environment is made anew.
 make_venv() {
   local dir=$1 extras=$2 python stamp log
+  case $dir in /*) ;; *) dir=$PWD/$dir ;; esac
   # The environment's own Python serves as long as it works: another user's PATH may have another one.
   if [ -z "${PYTHON:-}" ] && suits "$dir/bin/python" && [ "$(cat "$dir/.planner-stamp" 2>/dev/null)" = "$(stamp_of "$dir/bin/python" "$extras")" ]; then
     publish_tables "$dir"
@@ -58,14 +59,14 @@ make_venv() {
     publish_tables "$dir"
     return 0
   fi
-  [ ! -e "$dir" ] || [ -w "$dir" ] || fail "$PWD/$dir is outdated and belongs to somebody else; run ${0##*/} as its owner, or in a copy of your own"
-  [ -w . ] || fail "$PWD cannot be written, and $dir is to be set up there; use a copy of your own"
+  [ ! -e "$dir" ] || [ -w "$dir" ] || fail "$dir is outdated and belongs to somebody else; run ${0##*/} as its owner, or in a copy of your own"
+  [ -w . ] || fail "$PWD cannot be written, which setting up needs; use a copy of your own"
   "$python" -c 'import venv, ensurepip' >/dev/null 2>&1 ||
     fail "the venv module of $python is missing; on Debian or Ubuntu: apt-get install python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv"
   printf 'Setting up %s (once, about a minute) ...\n' "$dir" >&2
-  rm -rf "$dir" 2>/dev/null || fail "$PWD/$dir cannot be replaced; remove it, or use a copy of your own"
+  rm -rf "$dir" 2>/dev/null || fail "$dir cannot be replaced; remove it, or use a copy of your own"
   "$python" -m venv "$dir" || fail "could not make a virtual environment in $dir"
-  log="$PWD/$dir/install.log"
+  log="$dir/install.log"
   "$dir/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
     --constraint constraints.txt --editable ".$extras" >"$log" 2>&1 || {
     tail -n 5 "$log" >&2

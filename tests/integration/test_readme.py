@@ -161,3 +161,20 @@ def test_what_cannot_be_written_is_said_in_one_line(clone: Path, tmp_path: Path)
     assert refused.returncode == 4
     assert refused.stderr.count("\n") == 1
     assert "belongs to somebody else" in refused.stderr
+
+
+@pytest.mark.parametrize("folder", ["{home}/elsewhere", "made-here"])
+def test_packages_that_cannot_be_had_leave_a_log_wherever_the_environment_lies(
+    clone: Path, tmp_path: Path, folder: str
+) -> None:
+    place = folder.format(home=tmp_path)
+    script = f'. deploy/venv.sh && make_venv "{place}" ""'
+    refused = shell(
+        f"bash -c '{script}' setup", clone, tmp_path, PIP_NO_INDEX="1", PIP_FIND_LINKS="", PIP_EXTRA_INDEX_URL=""
+    )
+    assert refused.returncode == 4
+    said = refused.stderr.strip().splitlines()[-1]
+    log = said.rsplit(" ", 1)[-1]
+    assert "installing the Python packages failed" in said
+    assert Path(log) == (clone / place / "install.log").resolve()
+    assert Path(log).read_text(encoding="utf-8")
