@@ -14,13 +14,3 @@ class Clock(Protocol):
 
     def __call__(self) -> datetime:
         """Return the present moment."""
-
-
-class RecommendationStore(Protocol):
-    """Keeps answers by their id; saving an id twice keeps one row."""
-
-    def save(self, document: Document) -> None:
-        """Store an answer with its request, snapshot id and planner version."""
-
-    def get(self, recommendation_id: str) -> Document | None:
-        """Return a stored answer, or None."""

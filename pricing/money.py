@@ -90,9 +90,5 @@ class UsdPerHour:
         """Return what `hours` of this rate cost."""
         return Usd(self.amount * hours)
 
-    def per_month(self) -> Usd:
-        """Return the cost of a month of 730 hours."""
-        return self.for_hours(HOURS_PER_MONTH)
-
     def __str__(self) -> str:
         return f"{self.amount:f}"

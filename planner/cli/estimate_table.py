@@ -63,8 +63,8 @@ def memory(document: Document, width: int) -> list[RenderableType]:
             ],
         ),
         Column(
-            "",
-            keep=1,
+            "Of which",
+            wraps=True,
             cells=[
                 *(Cell(line["note"], style=QUIET) for line in lines),
                 Cell(f"{figure(required / available * 100)} % of what may be used", style=QUIET),

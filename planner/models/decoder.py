@@ -41,7 +41,6 @@ class Indexer:
     layers: int
     heads: int
     head_dim: int
-    top_tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

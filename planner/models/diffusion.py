@@ -7,7 +7,7 @@ the image decoder, which run once, are separate configs and not in these figures
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from planner.models.assemble import assemble
 from planner.models.fields import MAX_WIDTH, Fields
@@ -123,6 +123,16 @@ def _plan(config: Fields) -> _Plan:
     )
 
 
+CLIP_L, OPENCLIP_H, OPENCLIP_BIG_G, IMAGE_DECODER = 123_060_480, 340_387_840, 694_659_840, 83_653_863
+COMPANIONS = {
+    768: CLIP_L + IMAGE_DECODER,
+    1024: OPENCLIP_H + IMAGE_DECODER,
+    2048: CLIP_L + OPENCLIP_BIG_G + IMAGE_DECODER,
+}
+"""Parameters beside the UNet by the width of its prompt: Stable Diffusion 1 (CLIP ViT-L), 2 (OpenCLIP ViT-H), XL (both text encoders: 817 million,
+Podell et al. 2023, arXiv:2307.01952, table 1), each with the variational autoencoder of 84 million (Rombach et al. 2022)."""
+
+
 def read_unet(config: Fields) -> ModelSpec:
     """Return the spec of a UNet: down blocks, a middle, up blocks with skip connections."""
     p = _plan(config)
@@ -147,8 +157,13 @@ def read_unet(config: Fields) -> ModelSpec:
         patch=PIXELS_PER_LATENT,
         passes_per_step=GUIDANCE_PASSES,
     )
-    config.assumed.append("the UNet alone: text encoders and image decoder run once per image and are not counted")
-    return assemble(
+    companions = COMPANIONS.get(config.integer("cross_attention_dim"), 0)
+    config.assumed.append(
+        f"text encoders and image decoder ({companions / 1e6:.0f} million parameters) stay in memory but run once per image: their time is not counted"
+        if companions
+        else "the UNet alone: its text encoders and image decoder are not known and not counted, neither in time nor in memory"
+    )
+    spec = assemble(
         config,
         net.tally,
         kind=ModelKind.DIFFUSION,
@@ -160,6 +175,7 @@ def read_unet(config: Fields) -> ModelSpec:
         default_dtype="fp16",
         name="UNet2DConditionModel",
     )
+    return replace(spec, companion_parameters=companions)
 
 
 def _time_embedding(config: Fields, net: _UNet, first: int) -> None:

@@ -192,7 +192,6 @@ def read_sparse_latent(config: Fields) -> DecoderShape:
         layers=_indexed_layers(config, shape.layers),
         heads=config.head_count("index_n_heads"),
         head_dim=config.integer("index_head_dim"),
-        top_tokens=top,
     )
     return replace(shape, indexer=indexer)
 

@@ -177,6 +177,9 @@ class ModelSpec:
     parameters_total: int
     parameters_active: int  # per token, input embedding included
     encoder_positions: int | None = None  # speech: fixed encoder length (1,500)
+    companion_parameters: int = (
+        0  # of models that stay in memory beside it, 16-bit: text encoders and image decoder of a diffusion pipeline
+    )
     sample: SampleWork | None = None  # at the default input size; `with_input` in models rebuilds it for another size
     aliases: tuple[str, ...] = ()
     source: str = ""

@@ -6,7 +6,6 @@ Symbols: T = tensor-parallel degree, b_w / b_kv = bits per weight / cache elemen
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from planner.models.spec import AttentionKind, AttentionLayers, ModelSpec, TensorClass, TensorGroup
@@ -177,11 +176,6 @@ def available_gib(hardware: Hardware) -> float:
     return hardware.memory_visible_gib * ENGINE_SHARE
 
 
-def fixed_bytes(spec: ModelSpec, weights: DeviceWeights, chunk: float, tp: int) -> float:
-    """Return what a device holds before the first request: weights and the activations of a full prefill step."""
-    return weights.total + activation_bytes(spec, chunk, tp)
-
-
 def inference_memory(
     spec: ModelSpec,
     hardware: Hardware,
@@ -228,12 +222,6 @@ def weights_note(weights: DeviceWeights, form: Format, tp: int) -> str:
     shown = ", ".join(f"{name.value} {size / GIB:.3g}" for name, size in parts if size >= GIB * 5e-4)
     shared = f"; split over {tp}, {weights.replicated / GIB:.3g} GiB of it on every device" if tp > 1 else ""
     return f"{form.weights}: {shown} GiB{shared}"
-
-
-def room_for_requests(available_bytes: float, fixed: float, per_request: float) -> int:
-    """Return how many requests fit beside what is fixed; 0 when not even that fits."""
-    left = available_bytes - fixed
-    return 0 if left < per_request else math.floor(left / per_request)
 
 
 def is_down_projection(group: TensorGroup) -> bool:

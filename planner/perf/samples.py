@@ -49,6 +49,7 @@ Array = npt.NDArray[np.float64]
 LIVE_ACTIVATION_SHARE = 0.15
 """Share of all activations of a sample that live at once: a layer's input and output, and what skips around it."""
 RESERVE_GIB = 0.75
+COMPANION_BYTES = 2
 """Driver context, library kernels and workspaces of one process."""
 ENOUGH = 0.98
 """A smaller batch within 2 % of the best rate is preferred: same throughput, less latency."""
@@ -177,7 +178,8 @@ def required_bytes(spec: ModelSpec, sample: SampleWork, items: Sequence[Prepared
     """Return bytes per device, one row per hardware, one column per batch size."""
     per_sample = np.array([i.width for i in items])[:, None] * sum(held_elements(spec, sample))
     weights = np.array([i.weight_bytes for i in items])[:, None]
-    return weights + per_sample * np.array(BATCHES, dtype=np.float64)[None, :] + RESERVE_GIB * GIB
+    beside = RESERVE_GIB * GIB + COMPANION_BYTES * spec.companion_parameters
+    return weights + per_sample * np.array(BATCHES, dtype=np.float64)[None, :] + beside
 
 
 def memory_fit(spec: ModelSpec, sample: SampleWork, item: PreparedSample, batch: int) -> MemoryFit:
@@ -192,6 +194,9 @@ def memory_fit(spec: ModelSpec, sample: SampleWork, item: PreparedSample, batch:
         ),
         MemoryLine(name="runtime_reserve", gib=RESERVE_GIB),
     ]
+    if spec.companion_parameters:
+        gib = COMPANION_BYTES * spec.companion_parameters / GIB
+        lines.insert(1, MemoryLine(name="companions", gib=gib, note="text encoders and image decoder, 16-bit"))
     if cached:
         lines.insert(1, MemoryLine(name="kv_cache", gib=item.width * cached * batch / GIB, note=f"batch {batch}"))
     return MemoryFit(lines=tuple(lines), available_gib_per_accelerator=item.hardware.memory_visible_gib * ENGINE_SHARE)

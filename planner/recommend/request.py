@@ -376,7 +376,10 @@ def check_one_model(model: str | None, params: float | None) -> None:
 
 
 def plain_fields(request: Any) -> dict[str, Any]:
-    """Return the fields of a request dataclass as plain JSON values in order; whole floats become integers (1281167, not 1281167.0)."""
+    """Return the fields of a request dataclass as plain JSON values in order; whole floats become integers (1281167, not 1281167.0).
+
+    What is echoed can be asked again: every field is there, also those that the mode has no use for.
+    """
     out: dict[str, Any] = {}
     for f in dataclasses.fields(request):
         value = getattr(request, f.name)

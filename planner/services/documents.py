@@ -17,6 +17,7 @@ from planner.perf.model import Evaluation, Layout, MemoryFit, Percentiles, Perfo
 from planner.ports import Document
 from planner.recommend.model import Offer, Run, Serving, Sized, Spread
 from planner.recommend.rejections import RejectionGroup
+from planner.recommend.request import EstimateRequest, RecommendRequest
 from planner.tco.inference import compute_line, kwh_per_million_inferences
 from planner.tco.model import CostLine
 from planner.tco.training import kwh_total
@@ -102,6 +103,18 @@ def clock_notes(quote: Quote, now: datetime) -> list[str]:
     return [
         f"the price is dated {quote.retrieved_at.date().isoformat()}, after this machine's clock ({now.date().isoformat()}), so its age is not known: check the clock"
     ]
+
+
+def defaults_of(request: RecommendRequest | EstimateRequest, spec: ModelSpec) -> list[Document]:
+    """Return what stands for a number format that the request leaves open, in the form of assumptions."""
+    out: list[Document] = []
+    if request.precision is None:
+        own = f"{spec.quantization.method}, as the checkpoint is stored" if spec.quantization else spec.native_dtype
+        why = "the checkpoint's own format; fp16 where the chip has no bf16"
+        out.append({"name": "precision", "value": own, "unit": "", "source": why})
+    if request.kv_precision is None and request.mode == "inference" and spec.generates_tokens:
+        out.append({"name": "kv_precision", "value": "16-bit", "unit": "", "source": "engines' default"})
+    return out
 
 
 def prices_document(meta: SnapshotMeta, quotes: Iterable[Quote], now: datetime) -> Document:

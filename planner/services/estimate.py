@@ -26,6 +26,7 @@ from planner.services.applies import check_use, with_sample_size
 from planner.services.documents import (
     ROW_FIELDS,
     clock_notes,
+    defaults_of,
     energy_fields,
     finished,
     hourly_only,
@@ -112,7 +113,7 @@ def estimate(request: EstimateRequest, *, catalog: Catalog, spec: ModelSpec, now
         "id": answer_id("estimate", echoed, snapshot_id=catalog.meta.snapshot_id, spec=spec),
         "request": echoed,
         "model": described(spec, request.model, tokens=(request.input_tokens, request.output_tokens)),
-        "assumptions": assumptions.listed(request.mode),
+        "assumptions": [*defaults_of(request, spec), *assumptions.listed(request.mode)],
         "planner_version": planner.__version__,
         "evidence_id": evidence_id(),
         "prices": prices_document(catalog.meta, quotes, now),

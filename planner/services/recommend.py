@@ -32,7 +32,7 @@ from planner.recommend.sizing import (
 )
 from planner.recommend.stages import presets_held
 from planner.services.applies import check_use, with_sample_size
-from planner.services.documents import model_document, prices_document, rejection_document, row_document
+from planner.services.documents import defaults_of, model_document, prices_document, rejection_document, row_document
 from planner.services.explain import explanation_of
 from planner.services.facts import HardwareSet, hardware_set, offers_of
 from planner.services.identity import answer_id, evidence_id
@@ -83,7 +83,7 @@ def recommend(request: RecommendRequest, *, catalog: Catalog, spec: ModelSpec, n
         "request": echoed,
         "stage_presets": {name: list(v) if isinstance(v, tuple) else v for name, v in presets_held(request).items()},
         "model": model_document(spec, request.model, tokens=(request.input_tokens, request.output_tokens)),
-        "assumptions": assumptions.listed(request.mode),
+        "assumptions": [*defaults_of(request, spec), *assumptions.listed(request.mode)],
         "planner_version": planner.__version__,
         "evidence_id": evidence_id(),
         "prices": prices_document(catalog.meta, [o.quote for o in offers], now),

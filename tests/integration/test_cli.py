@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from planner import __version__
-from planner.bootstrap import answer_recommendation
+from planner.bootstrap import answer_recommendation, open_store
 from planner.cli.main import main
 from planner.recommend.request import RecommendRequest
 from planner.reports.flat import RECOMMEND_COLUMNS
@@ -449,3 +449,27 @@ def test_tables_show_figures_worked_out_by_hand(
     assert main(list(words)) == 0
     said = capsys.readouterr().out
     assert [part for part in parts if part not in said] == []
+
+
+def test_a_saved_answer_has_its_prices_beside_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PLANNER_DATA_DIR", str(tmp_path / "data"))
+    assert main(["recommend", "--model", "7b", "--top", "1", "--format", "json", "--save"]) == 0
+    saved = json.loads(capsys.readouterr().out)
+    with open_store() as store:
+        (meta,) = store.snapshots()
+        assert meta.snapshot_id == saved["prices"]["snapshot_id"]
+        assert len(store.quotes(meta.snapshot_id)) == meta.quote_count
+        assert store.get(saved["id"]) == saved
+
+
+def test_an_estimate_shows_what_each_part_of_memory_is_at_any_width(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for width in ("70", "80", "120"):
+        monkeypatch.setenv("COLUMNS", width)
+        assert main(["estimate", "--model", "7b", "--instance", "g5.12xlarge"]) == 0
+        said = " ".join(capsys.readouterr().out.split())
+        assert "0.9 of what a process can see" in said
+        assert "left out at this width: \n" not in said

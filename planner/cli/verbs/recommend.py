@@ -26,7 +26,7 @@ def run(args: Namespace) -> int:
     document = answer_recommendation(request)
     show_answer(document, args.format)
     if args.save:
-        save(document)
+        save(document, request)
     return Exit.ANSWER if document["recommendations"] else Exit.NOTHING_FITS
 
 
@@ -50,19 +50,20 @@ def show_answer(document: Document, form: str) -> None:
         complain("planner recommend: nothing fits; --format table or json says why")
 
 
-def save(document: Document) -> None:
-    """Store an answer and say under which id."""
-    from planner.bootstrap import open_store
+def save(document: Document, request: RecommendRequest) -> None:
+    """Store an answer with the price snapshot it came from, and say under which id."""
+    from planner.bootstrap import open_catalog, open_store
     from planner.cli.output import complain
 
     with open_store() as store:
         from planner.store.errors import SchemaNotCurrent
 
         try:
-            store.save(document)
+            store.check()
         except SchemaNotCurrent as e:
             if e.found is not None:  # an older or newer schema is the owner's to change
                 raise
             store.upgrade()
-            store.save(document)
+        store.record_snapshot(open_catalog(request.prices_as_of))
+        store.save(document)
     complain(f"saved as {document['id']}")

@@ -14,7 +14,7 @@ amounts = st.decimals(min_value="-1e9", max_value="1e9", places=6, allow_nan=Fal
 def test_a_month_and_a_year_of_p5_by_hand() -> None:
     # 55.04 x 730 = 40,179.20; 55.04 x 8,760 = 482,150.40
     rate = UsdPerHour("55.04")
-    assert rate.per_month() == Usd("40179.20")
+    assert rate.for_hours(HOURS_PER_MONTH) == Usd("40179.20")
     assert rate.for_hours(HOURS_PER_YEAR) == Usd("482150.40")
     assert HOURS_PER_YEAR == 12 * HOURS_PER_MONTH
 

@@ -334,3 +334,24 @@ def test_a_sample_size_that_does_not_apply_is_a_bad_request(request_fields, fiel
     with pytest.raises(BadRequest) as caught:
         answer(**request_fields)
     assert caught.value.field == field
+
+
+def test_formats_that_are_left_open_are_told_as_assumptions():
+    said = {a["name"]: a["value"] for a in answer(top=1)["assumptions"]}
+    assert (said["precision"], said["kv_precision"]) == ("bf16", "16-bit")
+    assert {a["name"]: a["value"] for a in answer(model="deepseek-v3", top=1)["assumptions"]}["precision"].startswith(
+        "fp8"
+    )
+    assert "precision" not in {a["name"] for a in answer(top=1, precision="fp16")["assumptions"]}
+
+
+def test_a_diffusion_pipeline_holds_its_text_encoders_and_image_decoder():
+    # SDXL: UNet 2,567,463,684 + text encoders 123,060,480 + 694,659,840 + decoder 83,653,863 parameters, 2 bytes each:
+    # 4.782 and 1.679 GiB; an Inferentia1 chip of 8 GiB (0.9 of what is visible: 7.06) has no room for both and the activations
+    document = answer(model="sdxl", instance=("inf1.xlarge", "g5.xlarge"), purchase=("on_demand",))
+    assert [r["instance_type"] for r in document["recommendations"]] == ["g5.xlarge"]
+    lines = {line["name"]: line["gib"] for line in document["recommendations"][0]["memory"]["lines"]}
+    assert lines["weights"] == pytest.approx(4.782, abs=0.001)
+    assert lines["companions"] == pytest.approx(1.679, abs=0.001)
+    (refused,) = document["rejections"]
+    assert (refused["instance_type"], refused["reason"]) == ("inf1.xlarge", "out_of_memory")
