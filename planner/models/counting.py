@@ -94,14 +94,6 @@ def weight_bytes_by_tensor(spec: ModelSpec, precision: str | None = None) -> dic
     return {t.name: _bytes(t.parameters, _bits(spec, t, precision)) for t in spec.tensors if t.parameters}
 
 
-def weight_bytes_by_class(spec: ModelSpec, precision: str | None = None) -> dict[TensorClass, int]:
-    """Return bytes by operator class (a tied head has none of its own)."""
-    out: dict[TensorClass, int] = {}
-    for t in spec.tensors:
-        out[t.tensor_class] = out.get(t.tensor_class, 0) + _bytes(t.parameters, _bits(spec, t, precision))
-    return out
-
-
 def matmul_bytes_by_class(spec: ModelSpec, precision: str | None = None) -> dict[TensorClass, int]:
     """Return the bytes that one decode step reads if it touches every expert: matrices by class, a tied head included; tables left out."""
     out: dict[TensorClass, int] = {}

@@ -61,11 +61,6 @@ def engine_table() -> tuple[Support, ...]:
     )
 
 
-def known_engines() -> tuple[str, ...]:
-    """Return the engine names of the table, in its order."""
-    return tuple(dict.fromkeys(row.engine for row in engine_table()))
-
-
 def support_of(engine: str, hardware: Hardware) -> Support | Infeasible:
     """Return the row under which an engine runs on some hardware, or why it does not."""
     rows = [row for row in engine_table() if row.engine == engine]

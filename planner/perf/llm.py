@@ -18,7 +18,7 @@ import numpy.typing as npt
 from planner.models import counting
 from planner.models.spec import AttentionKind, ModelSpec, TensorClass
 from planner.perf.collectives import all_reduce_s
-from planner.perf.memory import cache_bytes_per_token, is_down_projection, kv_projection_excess, state_bytes_per_request
+from planner.perf.memory import cache_bytes_per_token, is_down_projection, kv_projection_excess
 from planner.perf.precision import Format, tensor_bits
 
 Array = npt.NDArray[np.float64]
@@ -129,7 +129,7 @@ def shape_of(
         prompt_weights[0] += excess * bits / 8
         prompt_flops[0] += 2 * excess
     seen, crossed = decode_contexts(spec, input_tokens, output_tokens)
-    attention, cache = 2.0 * state_bytes_per_request(spec, tp), 0.0
+    attention, cache = 2.0 * counting.state_bytes_per_sequence(spec, tensor_parallel=tp), 0.0
     cache, attention = attention, counting.state_flops_per_token(spec) / tp
     prompt_attention = 0.0
     for a in spec.attention:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from planner.models.counting import state_bytes_per_sequence
 from planner.models.spec import AttentionKind, AttentionLayers, ModelSpec, TensorClass, TensorGroup
 from planner.perf.model import Hardware, MemoryFit, MemoryLine
 from planner.perf.precision import Format, tensor_bits
@@ -122,17 +123,7 @@ def kv_bytes_per_request(
         if windowed and layer.window_tokens is not None:
             length = min(length, layer.window_tokens)
         total += cache_bytes_per_token(layer, kv_bits, tp) * length
-    return total + state_bytes_per_request(spec, tp)
-
-
-def state_bytes_per_request(spec: ModelSpec, tp: int = 1) -> float:
-    """Return the bytes of recurrent (Mamba) state of one sequence on one device, 16-bit."""
-    return sum(s.count * s.state_elements_per_sequence for s in spec.state) * 2 / tp
-
-
-def kv_token_capacity(spec: ModelSpec, kv_gib: float, kv_bits: float = 16, tp: int = 1, block_tokens: int = 16) -> int:
-    """Return how many tokens a cache of `kv_gib` per device holds, in whole blocks."""
-    return int(kv_gib * GIB // (kv_bytes_per_token(spec, kv_bits, tp) * block_tokens)) * block_tokens
+    return total + state_bytes_per_sequence(spec, tensor_parallel=tp)
 
 
 def has_windows(spec: ModelSpec) -> bool:

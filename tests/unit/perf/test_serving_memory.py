@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from serving_cases import bad, good, instance, machine, model, one
 
 from planner.models import counting
+from planner.models.counting import max_cached_tokens
 from planner.perf.memory import (
     activation_bytes,
     device_weights,
     inference_memory,
     kv_bytes_per_request,
     kv_bytes_per_token,
-    kv_token_capacity,
 )
 from planner.perf.model import Infeasible, MemoryFit, RejectionReason
 from planner.perf.precision import Format, resolve
@@ -66,7 +66,8 @@ def test_int8_weights_do_not_make_an_int8_cache() -> None:
 )
 def test_cache_capacity_in_blocks(gib: float, tokens: int, context: int, fits: bool) -> None:
     # 2.89 GiB / 131,072 B = 23,675 tokens; 3.81 GiB: 31,212. Logs of a running server, blocks of 16.
-    room = kv_token_capacity(model("llama-3.1-8b"), gib)
+    room = max_cached_tokens(model("llama-3.1-8b"), gib * 2**30)
+    assert room is not None
     assert room == pytest.approx(tokens, rel=0.005)
     assert room % 16 == 0
     assert (room >= context) is fits
