@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import RenderableType
@@ -23,7 +23,7 @@ def estimate_text(document: Document, *, width: int, colour: bool) -> str:
     parts: list[RenderableType] = [*heading(document), Text("")]
     if document.get("layout") is None:
         parts += [
-            Text(f"{row_title(document)}: does not fit.", style=f"{STRONG} {BAD}"),
+            Text(f"{row_title(document)}: {verdict(document['rejections'])}", style=f"{STRONG} {BAD}"),
             *rejections(document["rejections"]),
         ]
         return rendered(parts, width=width, colour=colour)
@@ -39,6 +39,12 @@ def estimate_text(document: Document, *, width: int, colour: bool) -> str:
     if document.get("explanation"):
         parts += [Text(""), *derivation(document, document, width)]
     return rendered(parts, width=width, colour=colour)
+
+
+def verdict(rejected: Sequence[Document]) -> str:
+    """Return in a few words why there is no estimate; the figures stand below."""
+    reasons = {str(each["reason"]) for each in rejected}
+    return "does not fit." if reasons == {"out_of_memory"} else "not possible."
 
 
 def memory(document: Document, width: int) -> list[RenderableType]:

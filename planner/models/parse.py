@@ -73,7 +73,8 @@ def _shaped(read: Callable[[Fields], DecoderShape]) -> Reader:
 def _near(model_type: str) -> str:
     import difflib  # noqa: PLC0415 - only on the way to an error
 
-    near = difflib.get_close_matches(model_type, known_model_types(), n=3, cutoff=0.6)
-    return (
-        f"; near ones that we do know: {', '.join(near)}" if near else f"; known are {', '.join(known_model_types())}"
-    )
+    known = known_model_types()
+    near = difflib.get_close_matches(model_type, known, n=3, cutoff=0.6)
+    if near:
+        return f"; near ones that we do know: {', '.join(near)}"
+    return f"; {len(known)} are known, such as llama, qwen2, mixtral and bert: give a config of one, or the number of parameters alone"

@@ -473,3 +473,24 @@ def test_an_estimate_shows_what_each_part_of_memory_is_at_any_width(
         said = " ".join(capsys.readouterr().out.split())
         assert "0.9 of what a process can see" in said
         assert "left out at this width: \n" not in said
+
+
+def test_an_estimate_that_cannot_be_says_what_kind_of_no(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["estimate", "--model", "8b", "--accelerator", "H100", "--count", "8", "--tensor-parallel", "3"]) == 3
+    said = capsys.readouterr().out
+    assert "not possible." in said
+    assert "32 attention heads do not divide by 3" in said
+    assert main(["estimate", "--model", "8b", "--instance", "g4dn.xlarge"]) == 3
+    assert "does not fit." in capsys.readouterr().out
+
+
+def test_an_unknown_architecture_is_one_line_of_readable_length(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"model_type": "zorp", "hidden_size": 64}), encoding="utf-8")
+    assert main(["models", "show", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert "model_type: is 'zorp'" in said
+    assert "such as llama" in said
+    assert len(said) < 300 + len(str(path))
