@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner.recommend.errors import BadRequest
+from pricing.model import SHIPPED
 
 if TYPE_CHECKING:
     from planner.ports import Document
@@ -43,8 +44,10 @@ def utc_now() -> datetime:
 
 
 def open_catalog(prices_as_of: date | None = None) -> Catalog:
-    """Return the newest price snapshot, shipped or published, or the newest not after a day.
+    """Return the newest published price snapshot, or the newest of a day not after the given one; without any, the shipped one.
 
+    What was published here goes before the shipped tables, also when an upgrade brings newer ones: it holds the user's own sheets and
+    agreed prices, and the next refresh takes the newer tables over.
     Raises `BadRequest` that names the oldest snapshot when all are newer than `prices_as_of`.
     """
     from pricing.snapshot import shipped_snapshot_path
@@ -53,26 +56,26 @@ def open_catalog(prices_as_of: date | None = None) -> Catalog:
     catalogs = [_opened(path, path.stat().st_mtime_ns if path.exists() else 0) for path in paths]
     if prices_as_of is None:
         return max(catalogs, key=_newness)
-    fitting = [c for c in catalogs if c.meta.as_of.date() <= prices_as_of]
+    fitting = [c for c in catalogs if c.meta.day <= prices_as_of]
     if not fitting:
         oldest = min(
             (_opened(path, path.stat().st_mtime_ns) for path in _snapshot_files(snapshots_dir())),
-            key=_newness,
+            key=lambda catalog: catalog.meta.day,
             default=catalogs[0],
         )
-        oldest = min(oldest, catalogs[0], key=_newness)
+        oldest = min(oldest, catalogs[0], key=lambda catalog: catalog.meta.day)
         raise BadRequest(
             field="prices_as_of",
             value=prices_as_of.isoformat(),
-            why=f"is before the oldest price snapshot here, {oldest.meta.snapshot_id} of {oldest.meta.as_of.date().isoformat()}",
+            why=f"is before the oldest price snapshot here, {oldest.meta.snapshot_id} of {oldest.meta.day.isoformat()}",
             expected="give that day or a later one",
         )
     return max(fitting, key=_newness)
 
 
-def _newness(catalog: Catalog) -> tuple[datetime, datetime, str]:
+def _newness(catalog: Catalog) -> tuple[bool, datetime, str]:
     meta = catalog.meta
-    return (meta.as_of, meta.published_at, meta.snapshot_id)
+    return (meta.origin != SHIPPED, meta.published_at, meta.snapshot_id)
 
 
 def _snapshot_files(folder: Path) -> list[Path]:

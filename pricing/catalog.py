@@ -12,11 +12,21 @@ from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pricing.errors import AmbiguousName, SnapshotError, UnknownName
+from pricing.market import (
+    CapacityBlock,
+    Discount,
+    Notice,
+    PlacementScore,
+    PricePeriod,
+    Quota,
+    SpotStatistics,
+    ZoneOffering,
+)
 from pricing.model import Accelerator, InstanceType, Interruption, Quote, Rate, SnapshotMeta, SourceAge
 from pricing.rows import columns, values
 
 if TYPE_CHECKING:
-    from pricing.static import SnapshotContents
+    from pricing.contents import SnapshotContents
 
 Row = TypeVar("Row")
 NEAR = 3  # suggestions for a name that is not known
@@ -201,9 +211,51 @@ class Catalog:
         found = self._read(Interruption, "interruptions", "instance_type = ? AND region = ?", [instance_type, region])
         return found[0] if found else None
 
+    def price_periods(self, instance_type: str, region: str | None = None) -> tuple[PricePeriod, ...]:
+        """Return which list prices of a type were seen when, in one region or all."""
+        return self._of_type(PricePeriod, "price_periods", instance_type, region)
+
+    def zone_offerings(self, instance_type: str, region: str | None = None) -> tuple[ZoneOffering, ...]:
+        """Return the zones in which a type is offered, in one region or all; empty when no source was asked."""
+        return self._of_type(ZoneOffering, "zone_offerings", instance_type, region)
+
+    def capacity_blocks(self, instance_type: str, region: str | None = None) -> tuple[CapacityBlock, ...]:
+        """Return the capacity blocks of a type that could be reserved when the snapshot was made."""
+        return self._of_type(CapacityBlock, "capacity_blocks", instance_type, region)
+
+    def spot_statistics(self, instance_type: str, region: str | None = None) -> tuple[SpotStatistics, ...]:
+        """Return how the spot price of each zone's pool of a type moved, over the window of the snapshot."""
+        return self._of_type(SpotStatistics, "spot_statistics", instance_type, region)
+
+    def placement_scores(self, region: str | None = None) -> tuple[PlacementScore, ...]:
+        """Return spot placement scores, in one region or all."""
+        where, arguments = ("region = ?", [region]) if region is not None else ("", [])
+        return self._read(PlacementScore, "placement_scores", where, arguments)
+
+    def quotas(self, region: str | None = None) -> tuple[Quota, ...]:
+        """Return the account's vCPU quotas, in one region or all; empty when they were never asked for."""
+        where, arguments = ("region = ?", [region]) if region is not None else ("", [])
+        return self._read(Quota, "quotas", where, arguments)
+
+    @cached_property
+    def notices(self) -> tuple[Notice, ...]:
+        """What the making of the snapshot had to say."""
+        return self._read(Notice, "notices")
+
+    @cached_property
+    def discounts(self) -> tuple[Discount, ...]:
+        """The private agreement whose prices stand as contracted beside the list prices."""
+        return self._read(Discount, "discounts")
+
+    def _of_type(self, kind: type[Row], table: str, instance_type: str, region: str | None) -> tuple[Row, ...]:
+        where, arguments = "instance_type = ?", [instance_type]
+        if region is not None:
+            where, arguments = f"{where} AND region = ?", [instance_type, region]
+        return self._read(kind, table, where, arguments)
+
     def contents(self) -> SnapshotContents:
         """Return everything in the snapshot, in its fixed order."""
-        from pricing.static import SnapshotContents  # noqa: PLC0415 - the table parser is needed on this path alone
+        from pricing.contents import SnapshotContents  # noqa: PLC0415 - readers of some rows need no whole contents
 
         return SnapshotContents(
             accelerators=tuple(self.accelerators.values()),
@@ -213,6 +265,14 @@ class Catalog:
             rates=self.rates(),
             interruptions=self._read(Interruption, "interruptions"),
             sources=self._read(SourceAge, "sources"),
+            price_periods=self._read(PricePeriod, "price_periods"),
+            zone_offerings=self._read(ZoneOffering, "zone_offerings"),
+            capacity_blocks=self._read(CapacityBlock, "capacity_blocks"),
+            spot_statistics=self._read(SpotStatistics, "spot_statistics"),
+            placement_scores=self._read(PlacementScore, "placement_scores"),
+            quotas=self.quotas(),
+            notices=self.notices,
+            discounts=self.discounts,
         )
 
     def _read(self, kind: type[Row], table: str, where: str = "", arguments: Iterable[str] = ()) -> tuple[Row, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
+from pricing.contents import SnapshotContents
 from pricing.model import (
     ACCELERATOR_PART_HOUR,
     INSTANCE_HOUR,
@@ -23,7 +24,6 @@ from pricing.model import (
     Quote,
 )
 from pricing.reading import CONFIDENCES
-from pricing.static import SnapshotContents
 
 ROUNDING = Decimal("0.001")  # sources round prices to 4 or 5 decimals: differences below this share are no finding
 MEMORY_TOLERANCE = 0.002  # likewise for GiB worked out from whole MiB

@@ -6,6 +6,11 @@ PricingError
 ├── SnapshotError        a snapshot file is missing, foreign or damaged
 ├── ReplyError           a provider's reply has not the shape that it must have (source, where, why)
 │   └── NotOnePrice      a reply leaves no price, or several, where exactly one must be left
+├── SourceFailed         a source gave no complete answer: which, why, and what to do about it
+│   ├── CredentialsMissing   no usable credentials (none found, expired, refused)
+│   ├── AccessDenied         the credentials lack a permission, which is named
+│   └── Unreachable          no answer: network, name, time-out, or throttled and 5xx to the end of the retries
+├── SheetError           a price sheet or agreement that is refused as a whole: every fault with its line
 └── UnknownName          an accelerator, instance type or region that no table knows (with near misses)
     └── AmbiguousName    several providers have an instance type of this name
 """
@@ -60,6 +65,38 @@ class NotOnePrice(ReplyError):  # noqa: N818 - reads as what it says
             )
         super().__init__(source=source, where=where, why=why)
         self.left, self.excluded = left, dict(excluded)
+
+
+class SourceFailed(PricingError):  # noqa: N818 - reads as what it says
+    """A source gave no complete answer. One line: what was asked, why it failed, what would help."""
+
+    def __init__(self, *, source: str, why: str, remedy: str = "") -> None:
+        super().__init__(f"{source}: {why}" + (f"; {remedy}" if remedy else ""))
+        self.source, self.why, self.remedy = source, why, remedy
+
+
+class CredentialsMissing(SourceFailed):
+    """No usable credentials: none were found, they have expired, or the provider does not know them."""
+
+
+class AccessDenied(SourceFailed):
+    """The credentials are good and lack a permission."""
+
+    def __init__(self, *, source: str, permission: str, why: str, remedy: str = "") -> None:
+        super().__init__(source=source, why=why, remedy=remedy)
+        self.permission = permission  # "pricing:GetProducts"
+
+
+class Unreachable(SourceFailed):
+    """No answer within the retries: no network, no such name, a time-out, throttled, or 5xx."""
+
+
+class SheetError(PricingError):
+    """A price sheet or agreement is refused as a whole; `faults` are the places and reasons, in the order of the file."""
+
+    def __init__(self, *, sheet: str, faults: tuple[str, ...]) -> None:
+        super().__init__(f"{sheet}: nothing was imported: {'; '.join(faults)}")
+        self.sheet, self.faults = sheet, faults
 
 
 class UnknownName(PricingError):  # noqa: N818 - reads as the field's own word

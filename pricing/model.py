@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import StrEnum
 
@@ -210,6 +210,10 @@ class SourceAge:
     quotes: int
 
 
+SHIPPED = "shipped"
+"""Origin of the snapshot that is made from the shipped tables; others are "refresh" and "import"."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotMeta:
     """What a snapshot says of itself. `snapshot_id` is a hash of its content: same content, same id."""
@@ -221,3 +225,11 @@ class SnapshotMeta:
     sources: tuple[SourceAge, ...]
     quote_count: int
     instance_type_count: int
+
+    @property
+    def day(self) -> date:
+        """The day (UTC) from which on an answer can be asked for "as of": when it was published; the shipped tables are of their prices' day.
+
+        A refresh of spot prices alone keeps the day of its on-demand prices in `as_of`, and must not change what was known on that day.
+        """
+        return (self.as_of if self.origin == SHIPPED else self.published_at).astimezone(UTC).date()

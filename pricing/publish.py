@@ -11,7 +11,7 @@ from pricing.errors import PricingError, SnapshotError
 from pricing.snapshot import content_id, shipped_snapshot_path, verify_snapshot, write_snapshot
 
 if TYPE_CHECKING:
-    from pricing.static import SnapshotContents
+    from pricing.contents import SnapshotContents
 
 
 def publish_shipped(path: Path | None = None) -> Path:

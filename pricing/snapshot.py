@@ -18,14 +18,24 @@ from typing import TYPE_CHECKING, Any
 
 from pricing.catalog import Catalog
 from pricing.errors import SnapshotError
+from pricing.market import (
+    CapacityBlock,
+    Discount,
+    Notice,
+    PlacementScore,
+    PricePeriod,
+    Quota,
+    SpotStatistics,
+    ZoneOffering,
+)
 from pricing.model import Accelerator, InstanceType, Interruption, PurchaseOption, Quote, Rate, SnapshotMeta, SourceAge
 from pricing.rows import canonical, cells, columns
 
 if TYPE_CHECKING:
-    from pricing.static import SnapshotContents
+    from pricing.contents import SnapshotContents
 
 APPLICATION_ID = 0x67637031  # "gcp1" in the SQLite header: the file is ours
-FORMAT_VERSION = 1  # a reader refuses any other; raise it when a table changes
+FORMAT_VERSION = 2  # a reader refuses any other; raise it when a table changes
 PAGE_BYTES = 4096
 MAPPED_BYTES = 1 << 30  # upper bound of what SQLite may map; a snapshot is a few megabytes
 
@@ -41,6 +51,26 @@ TABLES: tuple[tuple[str, type, str], ...] = (
     ("rates", Rate, "provider, service, item, region, tier_from"),
     ("interruptions", Interruption, "provider, instance_type, region"),
     ("sources", SourceAge, "source, kind"),
+    (
+        "price_periods",
+        PricePeriod,
+        "provider, region, instance_type, purchase_option, plan_type, offering_class, term_years, payment_option, currency, unit, first_seen",
+    ),
+    ("zone_offerings", ZoneOffering, "provider, instance_type, region, availability_zone_id, availability_zone"),
+    ("capacity_blocks", CapacityBlock, "provider, instance_type, region, offering_id"),
+    ("spot_statistics", SpotStatistics, "provider, instance_type, region, availability_zone_id, availability_zone"),
+    (
+        "placement_scores",
+        PlacementScore,
+        "provider, instance_types, region, availability_zone_id, target_capacity, target_unit",
+    ),
+    ("quotas", Quota, "provider, region, code"),
+    ("notices", Notice, "kind, source, subject, detail"),
+    (
+        "discounts",
+        Discount,
+        "provider, agreement, purchase_option, region, family, instance_type, sku, starts_on, ends_on, source",
+    ),
 )
 INDICES = (
     "CREATE INDEX quotes_by_region ON quotes (region, purchase_option, instance_type)",
@@ -48,6 +78,7 @@ INDICES = (
     "CREATE INDEX quotes_by_option ON quotes (purchase_option, region)",
     "CREATE INDEX instance_types_by_name ON instance_types (instance_type)",
     "CREATE INDEX rates_by_service ON rates (service, region)",
+    "CREATE INDEX price_periods_by_type ON price_periods (instance_type, region)",
     "CREATE INDEX interruptions_by_type ON interruptions (instance_type, region)",
 )
 REPUBLISH = "run `python -m pricing.publish` in the checkout, or install the package again"
@@ -64,8 +95,8 @@ def remedy(path: Path) -> str:
 
 
 def snapshot_file_name(meta: SnapshotMeta) -> str:
-    """Return a file name that sorts by the day of its prices and is unique by content: `2026-07-20-<id>.sqlite`."""
-    return f"{meta.as_of:%Y-%m-%d}-{meta.snapshot_id}.sqlite"
+    """Return a file name that sorts by the day from which it can be asked for and is unique by content: `2026-07-20-<id>.sqlite`."""
+    return f"{meta.day:%Y-%m-%d}-{meta.snapshot_id}.sqlite"
 
 
 def content_id(contents: SnapshotContents) -> str:

@@ -8,13 +8,12 @@ Chips and instance types are in long form, one figure a row, so that every figur
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
-from datetime import UTC, date, datetime, time
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from pricing.contents import SnapshotContents, sources_of
 from pricing.model import (
     ACCELERATOR_PART_HOUR,
     INSTANCE_HOUR,
@@ -26,7 +25,6 @@ from pricing.model import (
     PurchaseOption,
     Quote,
     Rate,
-    SourceAge,
 )
 from pricing.reading import Reader, Row, long_form, provenance, read_rows
 
@@ -44,19 +42,6 @@ UNITS = {"h": INSTANCE_HOUR, "h without host": ACCELERATOR_PART_HOUR}
 """What stands after the currency in the unit of a price row, and the unit of its quote."""
 DECIDING = ("memory_gib", "memory_visible_gib", "memory_bandwidth_gb_s", "peak_fp16_tflops", "peak_bf16_tflops")
 """The figures of a chip on which sizing rests: the weakest of them is the confidence of the chip."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotContents:
-    """Everything that a price snapshot holds, before it has an id."""
-
-    accelerators: tuple[Accelerator, ...]
-    aliases: Mapping[str, str]
-    instance_types: tuple[InstanceType, ...]
-    quotes: tuple[Quote, ...]
-    rates: tuple[Rate, ...]
-    interruptions: tuple[Interruption, ...]
-    sources: tuple[SourceAge, ...]
 
 
 def _text(row: Row) -> str:
@@ -130,7 +115,15 @@ def load_tables(directory: Path = TABLES_DIR) -> SnapshotContents:
         quotes=quotes,
         rates=rates,
         interruptions=interruptions,
-        sources=tuple(_sources(accelerators, instance_types, quotes, rates, interruptions)),
+        sources=tuple(
+            sources_of(
+                accelerators=accelerators,
+                instance_types=instance_types,
+                quotes=quotes,
+                rates=rates,
+                interruptions=interruptions,
+            )
+        ),
     )
 
 
@@ -279,36 +272,3 @@ def _interruptions(directory: Path) -> Iterator[Interruption]:
             source=row.text("source"),
             retrieved_on=row.day(),
         )
-
-
-KIND_OF_QUOTE = {PurchaseOption.ON_DEMAND: "on_demand", PurchaseOption.SPOT: "spot"}  # all others: commitment
-
-
-def _sources(
-    accelerators: Iterable[Accelerator],
-    instance_types: Iterable[InstanceType],
-    quotes: Iterable[Quote],
-    rates: Iterable[Rate],
-    interruptions: Iterable[Interruption],
-) -> Iterator[SourceAge]:
-    """Yield each source by kind with the day of its oldest figure (an age is never understated) and how many quotes it gave."""
-    found: dict[tuple[str, str], list[date]] = defaultdict(list)
-    counts: dict[tuple[str, str], int] = defaultdict(int)
-    for quote in quotes:
-        key = (KIND_OF_QUOTE.get(quote.purchase_option, "commitment"), quote.source)
-        found[key].append(quote.retrieved_at.date())
-        counts[key] += 1
-    groups: tuple[tuple[str, Iterable[Accelerator | InstanceType | Rate | Interruption]], ...] = (
-        ("specs", accelerators),
-        ("specs", instance_types),
-        ("storage", rates),
-        ("interruption", interruptions),
-    )
-    for kind, things in groups:
-        for thing in things:
-            if thing.retrieved_on is not None:
-                for source in thing.source.split("; "):  # a chip or a type can rest on several
-                    found[kind, source].append(thing.retrieved_on)
-    for (kind, source), days in sorted(found.items()):
-        as_of = datetime.combine(min(days), time(), tzinfo=UTC)
-        yield SourceAge(source=source, kind=kind, as_of=as_of, quotes=counts[kind, source])

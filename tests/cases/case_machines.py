@@ -12,8 +12,9 @@ from planner.models.spec import ModelSpec
 from planner.perf.hardware import hardware_of
 from planner.perf.inference import evaluate_inference
 from planner.perf.model import Evaluation, Hardware, InferenceWork, Outcome, RejectionReason
+from pricing.contents import SnapshotContents
 from pricing.model import Accelerator, InstanceType, InterconnectKind
-from pricing.static import SnapshotContents, load_tables
+from pricing.static import load_tables
 
 GIB = 2**30
 T4, V100, A10G, L4, L40S = "T4", "V100 SXM2 16GB", "A10G", "L4", "L40S"

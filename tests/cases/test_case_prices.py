@@ -22,10 +22,10 @@ from pricing.aws.price_list import on_demand_quote, product_filters
 from pricing.aws.regions import location_names
 from pricing.aws.spot_history import parse_spot_history, spot_quotes
 from pricing.catalog import Catalog
+from pricing.contents import SnapshotContents
 from pricing.errors import CurrencyError, NotOnePrice
 from pricing.model import Accelerator, AcceleratorKind, InstanceType, PurchaseOption, Quote
 from pricing.snapshot import open_snapshot, write_snapshot
-from pricing.static import SnapshotContents
 
 DAY = datetime(2026, 7, 20, 12, tzinfo=UTC)
 

@@ -21,9 +21,9 @@ from planner.perf.model import (
     RejectionReason,
 )
 from pricing.catalog import Catalog
+from pricing.contents import SnapshotContents
 from pricing.model import Accelerator, AcceleratorKind, InstanceType, Interruption, PurchaseOption, Quote, SourceAge
 from pricing.snapshot import open_snapshot, write_snapshot
-from pricing.static import SnapshotContents
 
 OPENED: list[Catalog] = []  # closed after each test
 DAY = datetime(2026, 7, 1, tzinfo=UTC)

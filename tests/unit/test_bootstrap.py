@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, timedelta
 from pathlib import Path
 
 import pytest
@@ -29,7 +29,7 @@ def publish(folder: Path, days_later: int, name: str | None = None):
     )
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / (name or f"{as_of + shift:%Y-%m-%d}-x{days_later}.sqlite")
-    return write_snapshot(path, moved, published_at=datetime(2026, 12, 1, tzinfo=UTC), origin="refresh")
+    return write_snapshot(path, moved, published_at=as_of + shift, origin="refresh")
 
 
 def test_without_published_snapshots_the_shipped_one_is_read_and_nothing_written(data):

@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+from pricing.contents import SnapshotContents
 from pricing.model import (
     Accelerator,
     AcceleratorKind,
@@ -16,7 +17,6 @@ from pricing.model import (
     Rate,
     SourceAge,
 )
-from pricing.static import SnapshotContents
 
 DAY = date(2026, 7, 20)
 MOMENT = datetime(2026, 7, 20, tzinfo=UTC)

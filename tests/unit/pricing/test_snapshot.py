@@ -72,7 +72,7 @@ def test_meta_says_what_is_in_it(path: Path) -> None:
     assert (meta.as_of, meta.published_at) == (MOMENT, LATER)
     assert meta.sources == small_contents().sources
     assert meta == open_snapshot(path).meta == verify_snapshot(path)
-    assert snapshot_file_name(meta) == f"2026-07-20-{meta.snapshot_id}.sqlite"
+    assert snapshot_file_name(meta) == f"2026-11-30-{meta.snapshot_id}.sqlite"
 
 
 def test_as_of_is_the_day_of_the_newest_on_demand_quote_even_if_spot_is_newer(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def piped(path: Path) -> None:
         (emptied, "not a price snapshot; remove"),
         (text, "not a price snapshot; remove"),
         (foreign, "not a price snapshot; remove"),
-        (newer, "snapshot format 99, this version reads format 1; upgrade planner, or remove"),
+        (newer, "snapshot format 99, this version reads format 2; upgrade planner, or remove"),
         (piped, "not a price snapshot but a named pipe; remove"),
         (without_meta, "damaged snapshot: no such table: meta"),
         (without_id, "damaged snapshot"),

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from pricing.checks import check_snapshot
+from pricing.contents import SnapshotContents
 from pricing.model import AcceleratorKind, InterconnectKind, PurchaseOption, Quote
-from pricing.static import TABLES_DIR, SnapshotContents, load_tables
+from pricing.static import TABLES_DIR, load_tables
 
 READ_ON = date(2026, 11, 30)  # the day the tables were last written
 NAMES = Path(__file__).parents[2] / "data" / "accelerator_names.csv"

@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 
 from pricing import checks
+from pricing.contents import SnapshotContents
 from pricing.model import (
     Accelerator,
     AcceleratorKind,
@@ -17,7 +18,6 @@ from pricing.model import (
     Quote,
     Rate,
 )
-from pricing.static import SnapshotContents
 
 TODAY = date(2026, 11, 30)
 DAY = date(2026, 7, 20)

@@ -1,0 +1,11 @@
+"""Every source of AWS prices and facts, in the order in which a refresh asks them."""
+
+from __future__ import annotations
+
+from pricing.aws.session import Aws
+from pricing.source import Source
+
+
+def aws_sources(aws: Aws) -> tuple[Source, ...]:
+    """Return the sources, asking through `aws`."""
+    return ()
