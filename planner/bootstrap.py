@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from datetime import UTC, date, datetime
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from pricing.model import SHIPPED
 if TYPE_CHECKING:
     from planner.ports import Document
     from planner.recommend.request import EstimateRequest, RecommendRequest
+    from planner.services.list_snapshots import KeptSnapshot
     from planner.store import SqlStore
     from pricing.catalog import Catalog
 
@@ -71,6 +73,61 @@ def open_catalog(prices_as_of: date | None = None) -> Catalog:
             expected="give that day or a later one",
         )
     return max(fitting, key=_newness)
+
+
+def kept_snapshots() -> list[KeptSnapshot]:
+    """Return every snapshot file that is kept here, the shipped one among them; one that cannot be read says why."""
+    from planner.services.list_snapshots import KeptSnapshot
+    from pricing.errors import SnapshotError
+    from pricing.snapshot import read_meta, shipped_snapshot_path
+
+    found: list[KeptSnapshot] = []
+    for path in (shipped_snapshot_path(), *_snapshot_files(snapshots_dir())):
+        try:
+            found.append(KeptSnapshot(path=path, meta=read_meta(path), size_bytes=path.stat().st_size))
+        except (SnapshotError, FileNotFoundError) as e:
+            size = path.stat().st_size if path.is_file() else 0
+            found.append(KeptSnapshot(path=path, why=str(e), size_bytes=size))
+    return found
+
+
+def open_snapshot_by(text: str) -> Catalog:
+    """Return the snapshot that a word names: `latest`, `shipped`, a day (the newest not after it), an id, or the beginning of one.
+
+    Raises `UnknownName` with near misses, and `BadRequest` where several ids begin so or a day cannot be.
+    """
+    from pricing.catalog import near_misses
+    from pricing.errors import SnapshotError, UnknownName
+    from pricing.snapshot import shipped_snapshot_path
+
+    word = text.strip().lower()
+    if word == "latest":
+        return open_catalog()
+    if re.fullmatch(r"\d{4}-\d{2}-\d{2}", word):
+        try:
+            day = date.fromisoformat(word)
+        except ValueError as e:
+            raise BadRequest(field="snapshot", value=text, why=f"is not a day ({e})") from None
+        return open_catalog(day)
+    kept = kept_snapshots()
+    if word == SHIPPED:
+        matching = [file for file in kept if file.path == shipped_snapshot_path()]
+    else:
+        matching = [f for f in kept if word and f.meta is not None and f.meta.snapshot_id.startswith(word)]
+        matching = [f for f in matching if f.meta is not None and f.meta.snapshot_id == word] or matching
+    ids = sorted({f.meta.snapshot_id for f in matching if f.meta is not None})
+    if len(ids) > 1:
+        raise BadRequest(
+            field="snapshot", value=text, why=f"begins the ids of {len(ids)} snapshots", expected=" or ".join(ids[:4])
+        )
+    if not matching:
+        for file in kept:
+            if word and file.why is not None and word in file.path.name:
+                raise SnapshotError(file.why)
+        known = [SHIPPED, "latest", *(f.meta.snapshot_id for f in kept if f.meta is not None)]
+        raise UnknownName("snapshot", text, near_misses(word, known))
+    path = matching[-1].path
+    return _opened(path, path.stat().st_mtime_ns if path.exists() else 0)
 
 
 def _newness(catalog: Catalog) -> tuple[bool, datetime, str]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import UTC, date, timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from planner import bootstrap
 from planner.recommend.errors import BadRequest
+from pricing.errors import SnapshotError, UnknownName
 from pricing.snapshot import open_snapshot, read_meta, shipped_snapshot_path, write_snapshot
 
 
@@ -76,3 +78,50 @@ def test_the_usual_place_is_the_users_own(monkeypatch):
     monkeypatch.delenv("PLANNER_DATA_DIR", raising=False)
     assert bootstrap.data_dir().name == "planner"
     assert bootstrap.utc_now().tzinfo is UTC
+
+
+def test_a_snapshot_is_found_by_id_beginning_of_it_day_and_name(data):
+    first, second = publish(data / "snapshots", 10), publish(data / "snapshots", 20)
+    shipped = read_meta(shipped_snapshot_path())
+    for word, expected in (
+        ("latest", second),
+        ("shipped", shipped),
+        (first.snapshot_id, first),
+        (first.snapshot_id[:8].upper(), first),
+        (second.day.isoformat(), second),
+        ((second.day - timedelta(days=1)).isoformat(), first),
+        (shipped.snapshot_id[:12], shipped),
+    ):
+        assert bootstrap.open_snapshot_by(word).meta.snapshot_id == expected.snapshot_id, word
+
+
+def test_what_names_no_snapshot_or_several_is_one_line(data):
+    ids = sorted(publish(data / "snapshots", days).snapshot_id for days in range(1, 18))
+    shared = next(a[0] for a, b in pairwise(ids) if a[0] == b[0])  # 17 ids, 16 first digits
+    with pytest.raises(BadRequest, match=r"begins the ids of \d+ snapshots"):
+        bootstrap.open_snapshot_by(shared)
+    with pytest.raises(UnknownName, match="unknown snapshot 'shiped'; did you mean shipped"):
+        bootstrap.open_snapshot_by("shiped")
+    with pytest.raises(UnknownName, match="unknown snapshot ''"):
+        bootstrap.open_snapshot_by("")
+    with pytest.raises(BadRequest, match="is not a day"):
+        bootstrap.open_snapshot_by("2026-02-30")
+    with pytest.raises(BadRequest, match="before the oldest price snapshot"):
+        bootstrap.open_snapshot_by("2001-01-01")
+
+
+def test_kept_snapshots_tells_of_a_file_that_cannot_be_read(data):
+    good = publish(data / "snapshots", 10)
+    bad = data / "snapshots" / "2026-07-01-0123456789abcdef.sqlite"
+    bad.write_bytes(b"no snapshot")
+    kept = {file.path.name: file for file in bootstrap.kept_snapshots()}
+    assert len(kept) == 3
+    assert kept[bad.name].meta is None
+    assert "not a price snapshot" in str(kept[bad.name].why)
+    assert {f.meta.snapshot_id for f in kept.values() if f.meta} == {
+        good.snapshot_id,
+        read_meta(shipped_snapshot_path()).snapshot_id,
+    }
+    with pytest.raises(SnapshotError, match="not a price snapshot"):
+        bootstrap.open_snapshot_by("0123456789")
+    assert bootstrap.open_snapshot_by(good.snapshot_id[:10]).meta.snapshot_id == good.snapshot_id
