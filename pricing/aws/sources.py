@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pricing.aws.savings_plans import savings_plans_source
 from pricing.aws.session import Aws
 from pricing.source import Source
 
 
 def aws_sources(aws: Aws) -> tuple[Source, ...]:
     """Return the sources, asking through `aws`."""
-    return ()
+    return (savings_plans_source(aws),)
