@@ -11,8 +11,11 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from itertools import pairwise
 
 from pricing.contents import SnapshotContents
+from pricing.history import period_key
+from pricing.market import PricePeriod
 from pricing.model import (
     ACCELERATOR_PART_HOUR,
     INSTANCE_HOUR,
@@ -314,6 +317,29 @@ def sourced_and_dated(contents: SnapshotContents, today: date) -> Iterator[Findi
             yield Finding("sourced_and_dated", subject, f"{day} is not between {FIRST_DAY} and {today}")
 
 
+def periods_in_order(contents: SnapshotContents, today: date) -> Iterator[Finding]:
+    """Yield price periods that end before they begin, reach into another of the same price's history, lie after `today`, have no source or no price."""
+    histories: dict[tuple[Hashable, ...], list[PricePeriod]] = defaultdict(list)
+    for period in contents.price_periods:
+        subject = f"{period.provider} {period.instance_type} {period.region} {period.purchase_option} {period.unit_price} {period.currency}"
+        histories[period_key(period)].append(period)
+        if period.unit_price <= 0:
+            yield Finding("periods_in_order", subject, "is not above zero")
+        if not period.source:
+            yield Finding("periods_in_order", subject, "has no source")
+        if period.first_seen > period.last_seen:
+            why = f"was first seen {period.first_seen}, after it was last seen {period.last_seen}"
+            yield Finding("periods_in_order", subject, why)
+        if period.last_seen.date() > today:
+            yield Finding("periods_in_order", subject, f"was last seen {period.last_seen}, after {today}")
+    for history in histories.values():
+        for before, after in pairwise(sorted(history, key=lambda p: p.first_seen)):
+            if after.first_seen <= before.last_seen:
+                subject = f"{after.provider} {after.instance_type} {after.region} {after.purchase_option}"
+                why = f"{after.unit_price} was seen {after.first_seen}, when {before.unit_price} was still seen"
+                yield Finding("periods_in_order", subject, why)
+
+
 RULES: tuple[Rule, ...] = (
     keys_unique,
     names_known,
@@ -329,6 +355,7 @@ RULES: tuple[Rule, ...] = (
     precisions_fit_generation,
     confidence_known,
     sourced_and_dated,
+    periods_in_order,
 )
 
 

@@ -1,4 +1,4 @@
-"""The shipped tables read into our own values: chips, instance types, quotes, rates and interruption bands.
+"""The shipped tables read into our own values: chips, instance types, quotes, earlier prices, rates and interruption bands.
 
 Parsing only, standard library only: no table is repaired or completed here, a row that cannot be right is a `TableError` that
 names table, line and column. What must hold between rows is checked by `pricing.checks`.
@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from pricing.contents import SnapshotContents, sources_of
+from pricing.history import extended
+from pricing.market import PricePeriod
 from pricing.model import (
     ACCELERATOR_PART_HOUR,
     INSTANCE_HOUR,
@@ -124,6 +127,7 @@ def load_tables(directory: Path = TABLES_DIR) -> SnapshotContents:
                 interruptions=interruptions,
             )
         ),
+        price_periods=extended(_earlier_prices(directory), quotes),
     )
 
 
@@ -163,7 +167,8 @@ def _aliases(directory: Path) -> dict[str, str]:
     return aliases
 
 
-def _quote(row: Row, **more: Any) -> Quote:
+def _price(row: Row) -> tuple[dict[str, Any], Decimal]:
+    """Return what the row of any price has (whose, of what, where, currency, unit, source) and the price."""
     currency, _, per = row.text("unit").partition("/")
     if per not in UNITS or len(currency) != len("USD"):
         raise row.wrong(
@@ -172,19 +177,33 @@ def _quote(row: Row, **more: Any) -> Quote:
     value = row.decimal("value")
     if value <= 0:
         raise row.wrong("value", f"a price must be above zero, not {value}: leave the row out when no price is known")
-    shared: dict[str, Any] = {
-        "provider": row.text("provider"),
-        "instance_type": row.text("instance_type"),
-        "region": row.text("region"),
-        "currency": currency,
-        "unit": UNITS[per],
+    shared = {column: row.text(column) for column in ("provider", "instance_type", "region", "source")}
+    return shared | {"currency": currency, "unit": UNITS[per]}, value
+
+
+def _quote(row: Row, **more: Any) -> Quote:
+    shared, value = _price(row)
+    shared |= {
         "effective_unit_price": value,
-        "source": row.text("source"),
         "retrieved_at": row.midnight(),
         "confidence": row.confidence(),
         "notes": row.cells["note"],
     }
     return Quote(**(shared | more))
+
+
+def _earlier_prices(directory: Path) -> Iterator[PricePeriod]:
+    """Yield on-demand prices with the first and last day on which they were seen; a source looked at on some days only leaves gaps."""
+    columns = ("provider", "instance_type", "region", "value", "unit", "first_seen", "last_seen", "source")
+    for row in read_rows(directory / "on_demand_history.csv", (*columns, "confidence", "note")):
+        shared, value = _price(row)
+        first, last = row.midnight("first_seen"), row.midnight("last_seen")
+        if last < first:
+            raise row.wrong("last_seen", f"{last.date()} is before first_seen {first.date()}")
+        row.confidence()
+        yield PricePeriod(
+            purchase_option=PurchaseOption.ON_DEMAND, unit_price=value, first_seen=first, last_seen=last, **shared
+        )
 
 
 def _on_demand(directory: Path) -> Iterator[Quote]:

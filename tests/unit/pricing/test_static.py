@@ -42,6 +42,11 @@ TABLES = {
         "provider,instance_type,region,value,unit,source,retrieved_on,derived,confidence,note",
         "aws,x1.large,us-east-1,1.0060001,USD/h,a list,2026-07-20,no,high,",
     ],
+    "on_demand_history.csv": [
+        "provider,instance_type,region,value,unit,first_seen,last_seen,source,confidence,note",
+        "aws,x1.large,us-east-1,1.5,USD/h,2024-08-26,2025-04-28,a list,high,",
+        "aws,x1.large,us-east-1,1.0060001,USD/h,2025-06-23,2025-12-29,a list,high,",
+    ],
     "spot.csv": [
         "provider,instance_type,region,availability_zone_id,value,unit,at_on_demand_cap,source,retrieved_on,confidence,note",
         "aws,x1.large,us-east-1,use1-az1,0.4,USD/h,no,another list,2026-07-01,high,",
@@ -118,6 +123,16 @@ def test_quotes_are_exact_decimals_with_their_terms(write):
     assert reserved.list_unit_price is None
 
 
+def test_prices_of_now_extend_the_earlier_ones(write):
+    """1.5 until April 2025; 1.0060001 from June 2025, still so in the list of 2026-07-20; the reservation was seen once."""
+    earlier, now, reserved = load_tables(write()).price_periods
+    assert (earlier.unit_price, earlier.last_seen) == (Decimal("1.5"), datetime(2025, 4, 28, tzinfo=UTC))
+    assert (now.unit_price, now.unit, now.currency) == (Decimal("1.0060001"), "Hrs", "USD")
+    assert (now.first_seen, now.last_seen) == (datetime(2025, 6, 23, tzinfo=UTC), datetime(2026, 7, 20, tzinfo=UTC))
+    assert (reserved.purchase_option, reserved.payment_option) == (PurchaseOption.RESERVED_1YR, "all_upfront")
+    assert reserved.first_seen == reserved.last_seen == datetime(2023, 8, 30, tzinfo=UTC)
+
+
 def test_rates_bands_aliases_and_sources(write):
     contents = load_tables(write())
     (rate,) = contents.rates
@@ -134,12 +149,35 @@ def test_rates_bands_aliases_and_sources(write):
     assert {s.kind for s in contents.sources} == {"on_demand", "spot", "commitment", "specs", "storage", "interruption"}
 
 
+EARLIER = "aws,x1.large,us-east-1,1.5,USD/h,2024-08-26,2025-04-28,a list,high,"
 ON_DEMAND = "aws,x1.large,us-east-1,1.006,USD/h,a list,2026-07-20,no,high,"
 
 
 @pytest.mark.parametrize(
     ("table", "line", "text", "where", "why"),
     [
+        ("on_demand_history.csv", 2, EARLIER.replace("1.5", "0"), "on_demand_history.csv:2: value", "above zero"),
+        (
+            "on_demand_history.csv",
+            2,
+            EARLIER.replace("high", "sure"),
+            "on_demand_history.csv:2: confidence",
+            "high, medium",
+        ),
+        (
+            "on_demand_history.csv",
+            2,
+            EARLIER.replace("2025-04-28", "2024-08-25"),
+            "on_demand_history.csv:2: last_seen",
+            "2024-08-25 is before first_seen 2024-08-26",
+        ),
+        (
+            "on_demand_history.csv",
+            2,
+            EARLIER.replace("2024-08-26", "August"),
+            "on_demand_history.csv:2: first_seen",
+            "a day like 2026-07-20",
+        ),
         ("on_demand.csv", 2, ON_DEMAND.replace("1.006", "0"), "on_demand.csv:2: value", "above zero"),
         ("on_demand.csv", 2, ON_DEMAND.replace("1.006", "-1"), "on_demand.csv:2: value", "above zero"),
         ("on_demand.csv", 2, ON_DEMAND.replace("1.006", ""), "on_demand.csv:2: value", "not be empty"),

@@ -118,6 +118,52 @@ def test_prices_are_those_after_the_cut_of_june_2025(tables):
             assert before[quote.instance_type] not in quote.notes
 
 
+# us-east-1 in six looks at the price file: 2023-09-18, 2024-08-26, 2025-04-28, 2025-06-23, 2025-12-29, 2026-07-20
+@pytest.mark.parametrize(
+    ("instance_type", "periods"),
+    [
+        ("p5.48xlarge", [("98.32", "2023-09-18", "2025-04-28"), ("55.04", "2025-06-23", "2026-07-20")]),
+        ("p4d.24xlarge", [("32.7726", "2023-09-18", "2025-04-28"), ("21.957642", "2025-06-23", "2026-07-20")]),
+        ("p4de.24xlarge", [("40.96575", "2023-09-18", "2025-04-28"), ("27.44705", "2025-06-23", "2026-07-20")]),
+        ("p5en.48xlarge", [("84.8", "2025-04-28", "2025-04-28"), ("63.296", "2025-06-23", "2026-07-20")]),
+        ("p5.4xlarge", [("6.88", "2025-12-29", "2026-07-20")]),
+        ("g5.xlarge", [("1.006", "2023-09-18", "2026-07-20")]),
+        ("p6-b300.48xlarge", [("142.416", "2026-07-20", "2026-07-20")]),
+    ],
+)
+def test_the_cut_of_june_2025_stands_in_the_price_history(tables, instance_type, periods):
+    assert [
+        (str(p.unit_price), str(p.first_seen.date()), str(p.last_seen.date()))
+        for p in tables.price_periods
+        if (p.instance_type, p.region, p.purchase_option) == (instance_type, "us-east-1", PurchaseOption.ON_DEMAND)
+    ] == periods
+
+
+def test_the_history_of_on_demand_prices_ends_with_the_prices_of_today(tables, on_demand):
+    """95 price levels of 91 types; only the four of June 2025 ever moved."""
+    with (TABLES_DIR / "on_demand_history.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 95
+    last = {row["instance_type"]: row for row in sorted(rows, key=lambda row: row["first_seen"])}
+    assert len(last) == 91
+    assert {name: Decimal(row["value"]) for name, row in last.items()} == {
+        name: on_demand[name, "us-east-1"].effective_unit_price for name in last
+    }
+    assert {row["last_seen"] for row in last.values()} == {"2026-07-20"}
+
+
+def test_every_price_that_somebody_lists_is_in_the_history_and_no_derived_one(tables):
+    recorded = {(p.instance_type, p.region, p.purchase_option) for p in tables.price_periods}
+    derived = {(q.instance_type, q.region, q.purchase_option) for q in tables.quotes if q.derived}
+    listed = {
+        (q.instance_type, q.region, q.purchase_option)
+        for q in tables.quotes
+        if not q.derived and q.purchase_option is not PurchaseOption.SPOT
+    }
+    assert recorded == listed
+    assert derived - recorded
+
+
 def test_derived_prices_state_arithmetic_that_gives_the_price(tables, on_demand):
     derived = [q for q in on_demand.values() if q.derived]
     assert len(derived) > 300

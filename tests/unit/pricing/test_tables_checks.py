@@ -8,6 +8,7 @@ import pytest
 
 from pricing import checks
 from pricing.contents import SnapshotContents
+from pricing.market import PricePeriod
 from pricing.model import (
     Accelerator,
     AcceleratorKind,
@@ -98,6 +99,18 @@ BAND = Interruption(
     retrieved_on=DAY,
 )
 SPOT = quote(price="0.40", purchase_option=PurchaseOption.SPOT, availability_zone_id="use1-az1", at_on_demand_cap=False)
+BEFORE = PricePeriod(
+    provider="aws",
+    instance_type="x1.large",
+    region="us-east-1",
+    purchase_option=PurchaseOption.ON_DEMAND,
+    unit="Hrs",
+    unit_price=Decimal("1.50"),
+    first_seen=datetime(2024, 8, 26, tzinfo=UTC),
+    last_seen=datetime(2025, 4, 28, tzinfo=UTC),
+    source="a list",
+)
+NOW = replace(BEFORE, unit_price=Decimal("1.00"), first_seen=datetime(2025, 6, 23, tzinfo=UTC), last_seen=AT)
 SOUND = SnapshotContents(
     accelerators=(chip(),),
     aliases={"chip": "Chip 16GB"},
@@ -106,6 +119,7 @@ SOUND = SnapshotContents(
     rates=(RATE,),
     interruptions=(BAND,),
     sources=(),
+    price_periods=(BEFORE, NOW),
 )
 
 
@@ -118,6 +132,27 @@ def broken(**changes) -> SnapshotContents:
 
 
 CASES = {
+    "period that ends before it begins": (
+        checks.periods_in_order,
+        broken(price_periods=(replace(NOW, first_seen=AT, last_seen=NOW.first_seen),)),
+        "x1.large",
+    ),
+    "periods that overlap": (
+        checks.periods_in_order,
+        broken(price_periods=(NOW, replace(BEFORE, last_seen=NOW.first_seen))),
+        "x1.large",
+    ),
+    "period at no price": (
+        checks.periods_in_order,
+        broken(price_periods=(replace(NOW, unit_price=Decimal(0)),)),
+        "x1.large",
+    ),
+    "period of the future": (
+        checks.periods_in_order,
+        broken(price_periods=(replace(NOW, last_seen=datetime(2026, 12, 1, tzinfo=UTC)),)),
+        "x1.large",
+    ),
+    "period from nowhere": (checks.periods_in_order, broken(price_periods=(replace(NOW, source=""),)), "x1.large"),
     "two chips of one name": (checks.keys_unique, broken(accelerators=(chip(), chip(name="CHIP 16gb"))), "chip 16gb"),
     "two prices of one thing": (checks.keys_unique, broken(quotes=(*SOUND.quotes, quote(price="1.01"))), "x1.large"),
     "two aliases in other case": (
