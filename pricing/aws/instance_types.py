@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -61,6 +61,8 @@ INSIDE_GB_S = {"Trainium2": 1024.0}
 """Where a chip's links also lead to other instances: the part inside one (Trainium2: 1,024 of 1,280; 256 join an UltraServer)."""
 ACCELERATED = re.compile(r"(?:p|g|gr|trn|inf|dl|vt|f)\d")
 """Families that always have accelerators: a reply without any is incomplete (seen for trn2u) and does not make them CPU types."""
+NOT_WANTED = "not a type we plan with"
+"""Why a row about another type is left out."""
 NOT_FOR_COMPUTE = {"MediaAcceleratorInfo": "media accelerator", "FpgaInfo": "FPGA"}
 
 
@@ -81,6 +83,11 @@ class InstanceTypesReading:
 
     instance_types: tuple[InstanceType, ...]
     excluded: Mapping[str, str]
+
+
+def is_wanted(instance_type: str, known: Container[str]) -> bool:
+    """Whether we plan with a type: one that the catalog knows, or one of an accelerated family."""
+    return instance_type in known or ACCELERATED.match(instance_type) is not None
 
 
 def parse_instance_types(

@@ -9,14 +9,13 @@ Reference: botocore's paginators and parsers, version 1.44, read 2026-11.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from pricing.aws import replies
 from pricing.aws.session import failure, permission_of
-from pricing.errors import ReplyError, SourceFailed, Unreachable
+from pricing.errors import ReplyError, Unreachable
 
 WHOLE_ANSWERS = 4
 """How often an answer is begun before it is given up; each call inside has retries of its own."""
@@ -24,66 +23,41 @@ WHOLE_ANSWERS = 4
 PAUSE_S = 0.5
 """Pause before an answer is begun again; doubled each time."""
 
-PRICING_CALLS_PER_S, PRICING_BURST = 5.0, 10
-"""AWS's quota of the Price List Query API, per account and operation."""
-
 BEGIN_AGAIN = frozenset(
     {"ExpiredNextTokenException", "ExpiredNextToken", "InvalidNextTokenException", "InvalidNextToken"}
 )
+"""A token lives for a while and belongs to its request: the pages that remain are lost, the answer is not."""
 
 Page = Mapping[str, Any]
+Kept = TypeVar("Kept")
 
 
-class TokenBucket:
-    """Lets `burst` calls through at once and then `per_s` a second, over all threads that share it."""
-
-    def __init__(
-        self,
-        per_s: float,
-        burst: int,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._per_s, self._burst = per_s, float(burst)
-        self._tokens, self._at = float(burst), clock()
-        self._clock, self._sleep = clock, sleep
-        self._lock = threading.Lock()
-
-    def take(self) -> None:
-        """Wait until a call may go out."""
-        with self._lock:
-            now = self._clock()
-            self._tokens = min(self._burst, self._tokens + (now - self._at) * self._per_s) - 1
-            self._at = now
-            wait = max(0.0, -self._tokens / self._per_s)
-        if wait:
-            self._sleep(wait)
-
-
-PRICING_BUCKET = TokenBucket(PRICING_CALLS_PER_S, PRICING_BURST)
-"""One for the process: GetProducts is limited per account, whatever the region of the prices."""
-
-
+@overload
+def pages(client: Any, operation: str, key: str, *, source: str, keep: Callable[[Page], Kept], on_answer: Callable[[], None] = ..., sleep: Callable[[float], None] = ..., **arguments: Any) -> list[Kept]: ...  # fmt: skip
+@overload
+def pages(client: Any, operation: str, key: str, *, source: str, on_answer: Callable[[], None] = ..., sleep: Callable[[float], None] = ..., **arguments: Any) -> list[Page]: ...  # fmt: skip
 def pages(
     client: Any,
     operation: str,
     key: str,
     *,
     source: str,
+    keep: Callable[[Page], Any] = lambda page: page,
     on_answer: Callable[[], None] = lambda: None,
-    bucket: TokenBucket | None = None,
     sleep: Callable[[float], None] = time.sleep,
     **arguments: Any,
-) -> list[Page]:
-    """Return every page of an operation that has a paginator; each holds the list `key`. SourceFailed when no whole answer is to be had."""
+) -> list[Any]:
+    """Return every page of an operation that has a paginator; each holds the list `key`. SourceFailed when no whole answer is to be had.
 
-    def once() -> Iterator[Page]:
+    `keep` says what is kept of a page, where a whole answer would fill the memory.
+    """
+
+    def once() -> Iterator[Any]:
         for page in client.get_paginator(operation).paginate(**arguments):
             replies.rows_of(page, key, source=source)
-            yield page
+            yield keep(page)
 
-    return whole(once, client, operation, source=source, on_answer=on_answer, bucket=bucket, sleep=sleep)
+    return whole(once, client, operation, source=source, on_answer=on_answer, sleep=sleep)
 
 
 def followed(
@@ -116,7 +90,7 @@ def followed(
             seen.add(following)
             more = {token: following}
 
-    return whole(once, client, operation, source=source, on_answer=on_answer, bucket=None, sleep=sleep)
+    return whole(once, client, operation, source=source, on_answer=on_answer, sleep=sleep)
 
 
 def asked(client: Any, operation: str, key: str, *, source: str, sleep: Callable[[float], None] = time.sleep, **arguments: Any) -> Page:  # fmt: skip
@@ -129,52 +103,50 @@ def asked(client: Any, operation: str, key: str, *, source: str, sleep: Callable
             replies.rows_of(page, key, source=source)
         yield page
 
-    return whole(once, client, operation, source=source, on_answer=lambda: None, bucket=None, sleep=sleep)[0]
+    return whole(once, client, operation, source=source, on_answer=lambda: None, sleep=sleep)[0]
 
 
 def whole(
-    once: Callable[[], Iterator[Page]],
+    once: Callable[[], Iterator[Kept]],
     client: Any,
     operation: str,
     *,
     source: str,
     on_answer: Callable[[], None],
-    bucket: TokenBucket | None,
     sleep: Callable[[float], None],
-) -> list[Page]:
-    """Return all that `once` yields, beginning again after a broken answer."""
+) -> list[Kept]:
+    """Return all that `once` yields, beginning again after a broken answer. What a call refuses outright is not asked twice."""
     import botocore.exceptions as sdk  # noqa: PLC0415
     from botocore.parsers import ResponseParserError  # noqa: PLC0415
 
+    broken = (
+        ReplyError,  # a body that is no page, or a token that repeats
+        ResponseParserError,  # EC2's XML that was cut
+        sdk.PaginationError,
+        sdk.IncompleteReadError,
+        sdk.ResponseStreamingError,
+    )
     permission = permission_of(client, operation)
-    last: SourceFailed | None = None
+    why = ""
     for attempt in range(WHOLE_ANSWERS):
         if attempt:
             sleep(PAUSE_S * 2 ** (attempt - 1))
-        found: list[Page] = []
+        found: list[Kept] = []
         try:
-            if bucket is not None:
-                bucket.take()
             for page in once():
                 found.append(page)
                 on_answer()
-                if bucket is not None:
-                    bucket.take()
-        except (ReplyError, sdk.PaginationError, sdk.ResponseStreamingError) as e:
-            why = e.why if isinstance(e, ReplyError) else " ".join(str(e).split())
-            last = Unreachable(
-                source=source, why=f"no whole answer in {attempt + 1} attempts: {why}", remedy="try again later"
-            )
-            last.__cause__ = e
+        except broken as e:
+            why = e.why if isinstance(e, ReplyError) else " ".join(str(e).split())[:200]
         except sdk.ClientError as e:
-            if e.response.get("Error", {}).get("Code") not in BEGIN_AGAIN:
+            code = e.response.get("Error", {}).get("Code")
+            if code not in BEGIN_AGAIN:
                 raise failure(e, source=source, permission=permission) from e
-            last = failure(e, source=source, permission=permission)
-        except ResponseParserError as e:  # EC2's XML that was cut
-            last = failure(e, source=source, permission=permission)
+            why = f"{code}: the answer could not be read to its end"
         except sdk.BotoCoreError as e:
             raise failure(e, source=source, permission=permission) from e
         else:
             return found
-    assert last is not None  # noqa: S101 - the loop ends only so
-    raise last
+    raise Unreachable(
+        source=source, why=f"no whole answer in {WHOLE_ANSWERS} attempts: {why}", remedy="try again later"
+    )

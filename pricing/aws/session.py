@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pricing.aws.pace import PRICING_BUCKET, pace
 from pricing.errors import AccessDenied, CredentialsMissing, SourceFailed, Unreachable
 
 ATTEMPTS = 8
@@ -24,23 +26,36 @@ READ_TIMEOUT_S = 30
 SAME_AS_OPERATION = {"service-quotas": "servicequotas"}
 """Services whose IAM prefix is not the SDK's name."""
 
+PRICING_REGION, PRICING_REGION_CHINA = "us-east-1", "cn-northwest-1"
+"""Where the Price List Query API answers. It has a few endpoints only, and which one is asked has nothing to do with the region of the prices;
+China's partition has its own, with its own credentials and prices in CNY."""
+
 PRICE_LIST_FILES = "https://pricing.us-east-1.amazonaws.com"
 PRICE_LIST_FILES_CHINA = "https://pricing.cn-north-1.amazonaws.com.cn"
 SPOT_ADVISOR = "https://spot-bid-advisor.s3.amazonaws.com/spot-advisor-data.json"
 ENDPOINT_VARIABLE = "AWS_ENDPOINT_URL"
 PRICE_LIST_VARIABLE = "PLANNER_AWS_PRICE_LIST_URL"
 SPOT_ADVISOR_VARIABLE = "PLANNER_AWS_SPOT_ADVISOR_URL"
+LOOK_AGAIN_S = 30.0
+"""For how long "no credentials" is believed: looking for an instance's role takes seconds, and every source would look."""
+
 WITHOUT_CREDENTIALS = "set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run where a role is attached"
 
 EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
 UNKNOWN_KEY = frozenset(
-    {"UnrecognizedClientException", "InvalidClientTokenId", "AuthFailure", "InvalidAccessKeyId", "MissingAuthenticationToken"}
+    {"UnrecognizedClientException", "InvalidClientTokenId", "AuthFailure", "InvalidAccessKeyId", "MissingAuthenticationToken", "OptInRequired"}
 )  # fmt: skip
 CLOCK = frozenset({"InvalidSignatureException", "SignatureDoesNotMatch", "RequestTimeTooSkewed", "IncompleteSignature"})
-DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "Client.UnauthorizedOperation"})
+DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
 THROTTLED = frozenset(
     {"Throttling", "ThrottlingException", "ThrottledException", "RequestLimitExceeded", "TooManyRequestsException", "RequestThrottled", "EC2ThrottledException", "SlowDown"}
 )  # fmt: skip
+CREDENTIAL_CALLS = {
+    "AssumeRole": ("AWS sts", "sts:AssumeRole"),
+    "AssumeRoleWithWebIdentity": ("AWS sts", "sts:AssumeRoleWithWebIdentity"),
+    "GetRoleCredentials": ("AWS sso", "sso:GetRoleCredentials"),
+}
+"""Calls that the SDK makes to get credentials: their errors come out of whichever call of ours was first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +76,7 @@ class Aws:
     _clients: dict[tuple[str, str], Any] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _session: Any = None
+    _none_until: float = 0.0
 
     def client(self, service: str, region: str) -> Any:
         """Return the client of a service for a region; CredentialsMissing where none are found."""
@@ -70,40 +86,48 @@ class Aws:
                 self._clients[key] = self._made(service, region)
             return self._clients[key]
 
+    def pricing(self, region: str) -> Any:
+        """Return the client of the Price List Query API that has the prices of a region."""
+        return self.client("pricing", PRICING_REGION_CHINA if in_china(region) else PRICING_REGION)
+
+    def close(self) -> None:
+        """Close the connections of every client."""
+        with self._lock:
+            for client in self._clients.values():
+                client.close()
+            self._clients.clear()
+
     def _made(self, service: str, region: str) -> Any:
         import botocore.exceptions  # noqa: PLC0415 - takes a while, and only a refresh needs it
-        from botocore.config import Config  # noqa: PLC0415
 
-        config = Config(
-            retries={"mode": "adaptive", "total_max_attempts": ATTEMPTS},
-            connect_timeout=CONNECT_TIMEOUT_S,
-            read_timeout=READ_TIMEOUT_S,
-            user_agent_extra="gpu-cost-planner",
-        )
+        source = f"AWS {service}"
         try:
             if self._session is None:
                 self._session = self._opened()
-            if self._session.get_credentials() is None:
-                raise CredentialsMissing(
-                    source=f"AWS {service}", why="no credentials were found", remedy=WITHOUT_CREDENTIALS
-                )
-            return self._session.client(
-                service, region_name=region, endpoint_url=self.access.endpoint_url, config=config
+            if time.monotonic() >= self._none_until and self._session.get_credentials() is None:
+                self._none_until = time.monotonic() + LOOK_AGAIN_S
+            if time.monotonic() < self._none_until:
+                raise CredentialsMissing(source=source, why="no credentials were found", remedy=WITHOUT_CREDENTIALS)
+            client = self._session.client(
+                service, region_name=region, endpoint_url=self.access.endpoint_url, config=_config()
             )
-        except botocore.exceptions.BotoCoreError as e:
-            raise failure(e, source=f"AWS {service}", permission=service) from e
+        except (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError, ValueError) as e:
+            raise failure(e, source=source, permission=service) from e  # ValueError: an address or region that is none
+        if service == "pricing":
+            pace(client, "pricing.GetProducts", PRICING_BUCKET)
+        return client
 
     def _opened(self) -> Any:
         import boto3  # noqa: PLC0415 - takes a while, and only a refresh needs it
 
         session = boto3.Session(profile_name=self.access.profile)
-        if self.access.role_arn is None:
-            return session
+        return session if self.access.role_arn is None else self._in_role(session, self.access.role_arn)
+
+    def _in_role(self, session: Any, role_arn: str) -> Any:
+        """Return a session in a role. Its credentials are fetched by the first call and again before they expire."""
+        import boto3  # noqa: PLC0415
         import botocore.session  # noqa: PLC0415
-        from botocore.credentials import (  # noqa: PLC0415
-            AssumeRoleCredentialFetcher,
-            DeferredRefreshableCredentials,
-        )
+        from botocore.credentials import AssumeRoleCredentialFetcher, DeferredRefreshableCredentials  # noqa: PLC0415
 
         base = session.get_credentials()
         if base is None:
@@ -111,14 +135,16 @@ class Aws:
         extra = {"RoleSessionName": "gpu-cost-planner"}
         if self.access.external_id is not None:
             extra["ExternalId"] = self.access.external_id
+        at = session.region_name or (PRICING_REGION_CHINA if role_arn.startswith("arn:aws-cn:") else PRICING_REGION)
 
         def creator(service: str, **more: Any) -> Any:
+            more = {"region_name": at, "config": _config()} | more
             return session.client(service, endpoint_url=self.access.endpoint_url, **more)
 
         fetcher = AssumeRoleCredentialFetcher(
-            client_creator=creator, source_credentials=base, role_arn=self.access.role_arn, extra_args=extra
+            client_creator=creator, source_credentials=base, role_arn=role_arn, extra_args=extra
         )
-        inner = botocore.session.get_session()
+        inner = botocore.session.Session(profile=self.access.profile)
         inner._credentials = DeferredRefreshableCredentials(
             method="assume-role", refresh_using=fetcher.fetch_credentials
         )
@@ -128,6 +154,10 @@ class Aws:
     def price_list_files(self) -> str:
         """Return the base address of the public price list files."""
         return self._address(PRICE_LIST_VARIABLE) or PRICE_LIST_FILES
+
+    def price_list_files_of(self, region: str) -> str:
+        """Return the base address of the public price list files that have the prices of a region."""
+        return self._address(PRICE_LIST_VARIABLE) or (PRICE_LIST_FILES_CHINA if in_china(region) else PRICE_LIST_FILES)
 
     @property
     def spot_advisor(self) -> str:
@@ -141,6 +171,22 @@ class Aws:
         return stated.rstrip("/") if stated else None
 
 
+def in_china(region: str) -> bool:
+    """Whether a region is of China's partition."""
+    return region.startswith("cn-")
+
+
+def _config() -> Any:
+    from botocore.config import Config  # noqa: PLC0415 - takes a while, and only a refresh needs it
+
+    return Config(
+        retries={"mode": "adaptive", "total_max_attempts": ATTEMPTS},
+        connect_timeout=CONNECT_TIMEOUT_S,
+        read_timeout=READ_TIMEOUT_S,
+        user_agent_extra="gpu-cost-planner",
+    )
+
+
 def failure(error: Exception, *, source: str, permission: str) -> SourceFailed:
     """Return what an error of the SDK means. `permission` is the IAM action that the call needs."""
     import botocore.exceptions as sdk  # noqa: PLC0415
@@ -148,53 +194,70 @@ def failure(error: Exception, *, source: str, permission: str) -> SourceFailed:
     if isinstance(error, SourceFailed):
         return error
     if isinstance(error, sdk.ClientError):
+        if error.operation_name in CREDENTIAL_CALLS:  # made by the SDK on the way to ours
+            source, permission = CREDENTIAL_CALLS[error.operation_name]
         return _refused(error.response, source=source, permission=permission)
+    line = _line(error)
     if isinstance(error, (sdk.NoCredentialsError, sdk.PartialCredentialsError)):
-        return CredentialsMissing(source=source, why=_line(error), remedy=WITHOUT_CREDENTIALS)
-    if isinstance(error, sdk.ProfileNotFound):
-        return CredentialsMissing(source=source, why=_line(error), remedy="`aws configure list-profiles` lists them")
-    if isinstance(error, (sdk.CredentialRetrievalError, sdk.TokenRetrievalError, sdk.UnauthorizedSSOTokenError, sdk.SSOError)):  # fmt: skip
-        return CredentialsMissing(source=source, why=_line(error), remedy="sign in again, for example `aws sso login`")
-    if isinstance(error, sdk.HTTPClientError):
-        return Unreachable(source=source, why=_line(error), remedy="check the network, a proxy and the region's name")
-    return SourceFailed(source=source, why=f"{type(error).__name__}: {_line(error)}")
+        return CredentialsMissing(source=source, why=line, remedy=WITHOUT_CREDENTIALS)
+    if isinstance(error, (sdk.ProfileNotFound, sdk.InvalidConfigError, sdk.ConfigParseError, sdk.ConfigNotFound)):
+        return CredentialsMissing(source=source, why=line, remedy="`aws configure list-profiles` lists the profiles")
+    if isinstance(
+        error,
+        (
+            sdk.CredentialRetrievalError,
+            sdk.TokenRetrievalError,
+            sdk.SSOError,
+            sdk.RefreshWithMFAUnsupportedError,
+            sdk.MetadataRetrievalError,
+        ),
+    ):
+        return CredentialsMissing(source=source, why=line, remedy="sign in again, for example `aws sso login`")
+    if isinstance(error, (sdk.HTTPClientError, sdk.ConnectionError)):
+        return Unreachable(source=source, why=line, remedy="check the network, a proxy and the region's name")
+    if isinstance(error, (sdk.InvalidRegionError, ValueError)):
+        return SourceFailed(source=source, why=line, remedy=f"check {ENDPOINT_VARIABLE} and the region's name")
+    return SourceFailed(source=source, why=f"{type(error).__name__}: {line}")
 
 
 def _refused(response: Mapping[str, Any], *, source: str, permission: str) -> SourceFailed:
+    """Return what an error reply means: the code of any of AWS's protocols, with or without its namespace."""
     said = response.get("Error", {})
-    code, message = str(said.get("Code", "")), " ".join(str(said.get("Message", "")).split())[:300]
+    message = " ".join(str(said.get("Message", "")).split())[:300]
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-    short = code.rpartition("#")[2]
-    if short in DENIED:
+    code = str(said.get("Code", "")).rpartition("#")[2].removeprefix("Client.")
+    if code in DENIED:
         return AccessDenied(
             source=source,
             permission=permission,
             why=f"access denied to {permission}",
             remedy="grant it; deploy/iam holds the whole policy",
         )
-    if short in EXPIRED:
+    if code in EXPIRED:
         return CredentialsMissing(
-            source=source, why=f"the session's token has expired ({short})", remedy="sign in again"
+            source=source, why=f"the session's token has expired ({code})", remedy="sign in again, or check the clock"
         )
-    if short in UNKNOWN_KEY:
-        return CredentialsMissing(
-            source=source, why=f"AWS does not know this key ({short})", remedy=WITHOUT_CREDENTIALS
-        )
-    if short in CLOCK:
+    if code in UNKNOWN_KEY:
         return CredentialsMissing(
             source=source,
-            why=f"the signature was refused ({short})",
+            why=f"AWS does not know this key here ({code})",
+            remedy=f"{WITHOUT_CREDENTIALS}; a region that the account has not enabled answers so too",
+        )
+    if code in CLOCK:
+        return CredentialsMissing(
+            source=source,
+            why=f"the signature was refused ({code})",
             remedy="check this machine's clock and the secret key",
         )
-    if short in THROTTLED:
+    if code in THROTTLED:
         return Unreachable(
-            source=source, why=f"throttled through {ATTEMPTS} attempts ({short})", remedy="try again later"
+            source=source, why=f"throttled through {ATTEMPTS} attempts ({code})", remedy="try again later"
         )
     if isinstance(status, int) and status >= 500:
         return Unreachable(
-            source=source, why=f"HTTP {status} {short} through {ATTEMPTS} attempts", remedy="try again later"
+            source=source, why=f"HTTP {status} {code} through {ATTEMPTS} attempts", remedy="try again later"
         )
-    return SourceFailed(source=source, why=f"{short}: {message}" if message else short or f"HTTP {status}")
+    return SourceFailed(source=source, why=f"{code}: {message}" if message else code or f"HTTP {status}")
 
 
 def permission_of(client: Any, operation: str) -> str:
