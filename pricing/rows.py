@@ -107,6 +107,18 @@ def canonical(value: Any) -> str:
     return json.dumps(named, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
+def from_canonical(kind: type[Row], line: str) -> Row:
+    """Return the frozen value that a line of `canonical` stands for; ValueError for a line that is not one of that kind."""
+    try:
+        named = json.loads(line)
+        if not isinstance(named, dict) or not named.keys() <= {c.name for c in columns(kind)}:
+            raise ValueError(f"not a row of {kind.__name__}")
+        (value,) = values(kind, [[named.get(c.name) for c in columns(kind)]])
+    except (ArithmeticError, KeyError, TypeError, json.JSONDecodeError) as e:
+        raise ValueError(f"not a row of {kind.__name__}: {e}") from e
+    return value
+
+
 def values(kind: type[Row], rows: Iterable[Sequence[Any]]) -> Iterator[Row]:
     """Yield the frozen values of rows whose cells stand in the order of `columns(kind)`."""
     cols = columns(kind)

@@ -15,7 +15,7 @@ from small_contents import LATER, MOMENT, chip, quote, small_contents
 
 from pricing.errors import SnapshotError
 from pricing.model import PurchaseOption, Quote
-from pricing.rows import canonical, cells, columns, values
+from pricing.rows import canonical, cells, columns, from_canonical, values
 from pricing.snapshot import open_snapshot, verify_snapshot, write_snapshot
 
 money = st.decimals(min_value=0, max_value=10**9, allow_nan=False, allow_infinity=False)
@@ -47,6 +47,13 @@ def test_a_quote_reads_back(one: Quote) -> None:
     assert back == one
     assert back.effective_unit_price.as_tuple() == Decimal(f"{one.effective_unit_price:f}").as_tuple()
     assert canonical(back) == canonical(one)
+    assert from_canonical(Quote, canonical(one)) == one
+
+
+@pytest.mark.parametrize("line", ["", "[]", "{", '{"price":1}', '{"retrieved_at":"soon"}', '{"upfront":"dear"}'])
+def test_a_line_that_is_no_quote_is_refused(line: str) -> None:
+    with pytest.raises(ValueError):
+        from_canonical(Quote, line)
 
 
 @settings(max_examples=25, deadline=None)
