@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
+from typing import Any
 
 from pricing.aws import replies
 from pricing.aws.product import SOURCE, Product, parse_product, rates_of, start_of, terms_of
@@ -27,6 +28,9 @@ UPFRONT = "Quantity"
 """Unit of a fee that is paid once; per-hour prices carry `Hrs`. Decided by unit: order and codes of dimensions are not fixed."""
 FAMILIES = ("Compute Instance", "Compute Instance (bare metal)")
 """Hosts ("Dedicated Host") and everything else are other products. Bare metal is listed with tenancy Dedicated."""
+REPEATED = "repeated across pages"
+SUPERSEDED = "superseded by a later price"
+CLASSES = ("standard", "convertible")
 TERMS = {"1yr": (1, PurchaseOption.RESERVED_1YR), "3yr": (3, PurchaseOption.RESERVED_3YR)}
 PAYMENTS = {
     "noupfront": "no_upfront",
@@ -98,13 +102,6 @@ class _Found:
     excluded: Counter[str] = field(default_factory=Counter)
 
 
-def product_filters(region: str) -> list[dict[str, str]]:
-    """Return the `Filters` of GetProducts that leave plain use in a region, one query for all types (bare metal apart)."""
-    wanted = [("productFamily", FAMILIES[0]), ("regionCode", region)]
-    wanted += [(w.attribute, w.value) for w in PLAIN_USE if w.attribute != "servicecode"]
-    return [{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in wanted]
-
-
 def parse_price_list(documents: Iterable[str], *, at: datetime, retrieved_at: datetime) -> PriceListReading:
     """Return on-demand and reserved quotes of every type and region in the documents, as in effect `at`.
 
@@ -162,6 +159,7 @@ def _collected(documents: Iterable[str], at: datetime) -> tuple[dict[tuple[str, 
     found: dict[tuple[str, str], _Found] = {}
     unreadable: list[ReplyError] = []
     seen: set[tuple[object, ...]] = set()
+    texts: dict[str, str] = {}
     for document in documents:
         try:
             product = parse_product(document)
@@ -170,12 +168,16 @@ def _collected(documents: Iterable[str], at: datetime) -> tuple[dict[tuple[str, 
             unreadable.append(e)
             continue
         entry = found.setdefault(product.key, _Found())
+        if texts.get(product.sku) == document:
+            entry.excluded[REPEATED] += 1
+            continue
+        texts[product.sku] = document
         entry.excluded.update(left_out)
         entry.machines |= product.family in FAMILIES and product.attributes.get("locationType") == "AWS Region"
         for hourly in kept:
             same = (product.sku, hourly.amount, hourly.currency, hourly.effective_from)
             if same in seen:
-                entry.excluded["repeated across pages"] += 1
+                entry.excluded[REPEATED] += 1
             else:
                 seen.add(same)
                 entry.prices.append(hourly)
@@ -212,14 +214,24 @@ def _prices(product: Product, at: datetime) -> tuple[list[Hourly], Counter[str]]
 
 def _the_one(entry: _Found, *, where: str) -> Hourly:
     """Return the price in effect: the only one, or the one with the latest start among dated ones. Ties are not decided by price."""
-    prices = sorted(entry.prices, key=lambda p: (p.product.sku, p.currency, p.amount))
+    prices = sorted(_listed_once(entry), key=lambda p: (p.product.sku, p.currency, p.amount))
     starts = [p.effective_from for p in prices if p.effective_from is not None]
     if len(prices) > 1 and len(starts) == len(prices) and starts.count(latest := max(starts)) == 1:
-        entry.excluded["superseded by a later price"] += len(prices) - 1
+        entry.excluded[SUPERSEDED] += len(prices) - 1
         return next(p for p in prices if p.effective_from == latest)
     if len(prices) != 1:
         raise NotOnePrice(source=SOURCE, where=where, left=tuple(str(p) for p in prices), excluded=entry.excluded)
     return prices[0]
+
+
+def _listed_once(entry: _Found) -> Iterator[Hourly]:
+    """Yield the prices, without the Dedicated twin of a bare-metal machine that is also listed as Shared at the same price."""
+    shared = {(p.amount, p.currency) for p in entry.prices if p.product.attributes.get("tenancy") == "Shared"}
+    for price in entry.prices:
+        if price.product.attributes.get("tenancy") == "Dedicated" and (price.amount, price.currency) in shared:
+            entry.excluded["tenancy Dedicated"] += 1
+        else:
+            yield price
 
 
 def _on_demand(hourly: Hourly, retrieved_at: datetime) -> Quote:
@@ -240,53 +252,65 @@ def _on_demand(hourly: Hourly, retrieved_at: datetime) -> Quote:
 
 
 def _reserved(product: Product, at: datetime, retrieved_at: datetime, left_out: Counter[str]) -> Iterator[Quote]:
-    """Yield the reservations of a product: effective price = hourly + upfront / (8,760 x years), owed for every hour of the term."""
-    instance_type, region = product.key
+    """Yield the reservations of a product, each at its latest price that is in effect."""
+    latest: dict[tuple[object, ...], Quote] = {}
     for where, term in terms_of(product, "Reserved"):
-        attributes = replies.mapping(term.get("termAttributes"), source=SOURCE, where=where)
-        length = TERMS.get(str(attributes.get("LeaseContractLength")))
-        payment = PAYMENTS.get(str(attributes.get("PurchaseOption")).replace(" ", "").casefold())
-        effective = start_of(term, where)
-        if length is None or payment is None:
-            left_out["reservation of an old or unknown sort"] += 1
+        quote = _reservation(product, term, where, at, retrieved_at)
+        if isinstance(quote, str):
+            left_out[quote] += 1
             continue
-        if effective is not None and effective > at:
-            left_out["reservation that starts in the future"] += 1
-            continue
-        amounts: dict[str, Decimal] = {}
-        currencies = set()
-        for unit, currency, amount in rates_of(term, where):
-            if unit not in (INSTANCE_HOUR, UPFRONT) or unit in amounts:
-                raise ReplyError(
-                    source=SOURCE,
-                    where=where,
-                    why=f"a reservation has one price per hour and one fee, not {unit!r} too",
-                )
-            amounts[unit] = amount
-            currencies.add(currency)
-        years, option = length
-        hourly, upfront = amounts.get(INSTANCE_HOUR, Decimal(0)), amounts.get(UPFRONT, Decimal(0))
-        price = hourly + upfront / (HOURS_PER_YEAR * years)
-        if len(currencies) != 1 or price == 0:
-            left_out["reservation without a price"] += 1
-            continue
-        yield Quote(
-            provider=PROVIDER,
-            instance_type=instance_type,
-            region=region,
-            purchase_option=option,
-            offering_class=str(attributes.get("OfferingClass")),
-            term_years=years,
-            payment_option=payment,
-            currency=currencies.pop(),
-            list_unit_price=hourly,
-            upfront=upfront,
-            effective_unit_price=price,
-            source=_source(product),
-            sku=product.sku,
-            effective_from=effective.date() if effective else None,
-            retrieved_at=retrieved_at,
-        )
+        key = (quote.term_years, quote.offering_class, quote.payment_option)
+        if key in latest:
+            left_out[SUPERSEDED] += 1
+        if key not in latest or (quote.effective_from or date.min) > (latest[key].effective_from or date.min):
+            latest[key] = quote
+    yield from latest.values()
+
+
+def _reservation(
+    product: Product, term: Mapping[str, Any], where: str, at: datetime, retrieved_at: datetime
+) -> Quote | str:
+    """Return a reservation, or why it is none: effective price = hourly + upfront / (8,760 x years), owed for every hour of the term."""
+    instance_type, region = product.key
+    attributes = replies.mapping(term.get("termAttributes"), source=SOURCE, where=where)
+    length = TERMS.get(str(attributes.get("LeaseContractLength")))
+    payment = PAYMENTS.get(str(attributes.get("PurchaseOption")).replace(" ", "").casefold())
+    offering_class = str(attributes.get("OfferingClass"))
+    effective = start_of(term, where)
+    if length is None or payment is None or offering_class not in CLASSES:
+        return "reservation of an old or unknown sort"
+    if effective is not None and effective > at:
+        return "reservation that starts in the future"
+    amounts: dict[str, Decimal] = {}
+    currencies = set()
+    for unit, currency, amount in rates_of(term, where):
+        if unit not in (INSTANCE_HOUR, UPFRONT) or unit in amounts:
+            why = f"a reservation has one price per hour and one fee, not {unit!r} too"
+            raise ReplyError(source=SOURCE, where=where, why=why)
+        amounts[unit] = amount
+        currencies.add(currency)
+    years, option = length
+    hourly, upfront = amounts.get(INSTANCE_HOUR, Decimal(0)), amounts.get(UPFRONT, Decimal(0))
+    price = hourly + upfront / (HOURS_PER_YEAR * years)
+    if len(currencies) != 1 or price == 0:
+        return "reservation without a price"
+    return Quote(
+        provider=PROVIDER,
+        instance_type=instance_type,
+        region=region,
+        purchase_option=option,
+        offering_class=offering_class,
+        term_years=years,
+        payment_option=payment,
+        currency=currencies.pop(),
+        list_unit_price=hourly,
+        upfront=upfront,
+        effective_unit_price=price,
+        source=_source(product),
+        sku=product.sku,
+        effective_from=effective.date() if effective else None,
+        retrieved_at=retrieved_at,
+    )
 
 
 def _source(product: Product) -> str:

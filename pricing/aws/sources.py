@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pricing.aws.price_list_query import price_list_source
 from pricing.aws.savings_plans import savings_plans_source
 from pricing.aws.session import Aws
 from pricing.source import Source
@@ -9,4 +10,7 @@ from pricing.source import Source
 
 def aws_sources(aws: Aws) -> tuple[Source, ...]:
     """Return the sources, asking through `aws`."""
-    return (savings_plans_source(aws),)
+    return (
+        price_list_source(aws),
+        savings_plans_source(aws),
+    )

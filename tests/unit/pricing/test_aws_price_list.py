@@ -18,8 +18,8 @@ from pricing.aws.price_list import (
     PLAIN_USE,
     on_demand_quote,
     parse_price_list,
-    product_filters,
 )
+from pricing.aws.price_list_query import region_filters, zone_filters
 from pricing.aws.product import parse_price_list_page
 from pricing.errors import CurrencyError, NotOnePrice, ReplyError
 from pricing.model import PurchaseOption, Quote
@@ -256,11 +256,13 @@ def test_order_of_products_changes_nothing(shuffler: random.Random) -> None:
     assert the_one(*documents).sku == "A1"
 
 
-def test_the_query_asks_for_what_the_reader_checks() -> None:
-    filters = {f["Field"]: f["Value"] for f in product_filters("us-east-2")}
-    assert filters["regionCode"] == "us-east-2"
-    assert all(filters.get(w.attribute, w.value) == w.value for w in PLAIN_USE)
-    assert {"capacitystatus", "tenancy", "operatingSystem", "preInstalledSw", "licenseModel", "marketoption"} <= set(filters)  # fmt: skip
+def test_the_query_names_region_and_system_and_leaves_the_rest_to_the_reader() -> None:
+    filters = {f["Field"]: f["Value"] for f in region_filters("us-east-2")}
+    assert filters == {"regionCode": "us-east-2", "operatingSystem": "Linux"}
+    zones = {f["Field"]: (f["Type"], f["Value"]) for f in zone_filters("us-east-2")}
+    assert zones.pop("regionCode") == ("CONTAINS", "us-east-2-")  # us-east-2-chi-1, and not us-east-2
+    assert all(zones[w.attribute] == ("TERM_MATCH", w.value) for w in PLAIN_USE if w.attribute in zones)
+    assert "locationType" not in zones
 
 
 def test_hosts_and_local_zones_are_counted_but_nobody_asked_their_price() -> None:
