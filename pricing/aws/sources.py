@@ -5,6 +5,7 @@ from __future__ import annotations
 from pricing.aws.price_list_query import price_list_source
 from pricing.aws.savings_plans import savings_plans_source
 from pricing.aws.session import Aws
+from pricing.aws.spot_history import spot_source
 from pricing.source import Source
 
 
@@ -13,4 +14,5 @@ def aws_sources(aws: Aws) -> tuple[Source, ...]:
     return (
         price_list_source(aws),
         savings_plans_source(aws),
+        spot_source(aws),
     )

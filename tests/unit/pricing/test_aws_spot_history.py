@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -11,8 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pricing.aws.spot_history import parse_spot_history, spot_quotes
-from pricing.errors import ReplyError
+from pricing.aws.spot_history import parse_spot_history, questions, spot_changes, spot_quotes, spot_source
+from pricing.errors import AccessDenied, ReplyError, SourceFailed
+from pricing.market import NoticeKind
+from pricing.model import PurchaseOption
+from pricing.source import Ask, Scope
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
@@ -29,7 +33,8 @@ def page(*rows: Any) -> dict[str, Any]:
 def test_the_newest_row_is_the_price_not_the_lowest_and_not_the_first() -> None:
     reading = parse_spot_history([page(row("0.10", "2026-11-29T00:00:00Z"), row("0.30")), page(row("0.20", "2026-11-30T09:59:59Z"))], at=NOW)  # fmt: skip
     assert [p.amount for p in reading.prices] == [Decimal("0.30")]
-    assert reading.excluded == {"superseded": 2}
+    assert [c.amount for c in reading.changes] == [Decimal("0.10"), Decimal("0.20"), Decimal("0.30")]
+    assert reading.excluded == {}
 
 
 def test_other_systems_are_counted_and_left_out() -> None:
@@ -124,3 +129,142 @@ def test_pages_and_order_change_nothing(changes: list[tuple[int, str, int]], shu
     assert {p.availability_zone: p.amount for p in reading.prices} == {
         f"us-east-2{zone}": Decimal(f"0.{cents}") for zone, (_, cents) in newest.items()
     }
+
+
+def test_local_zones_are_kept_with_the_region_that_was_asked() -> None:
+    rows = [row("0.4", zone="us-west-2-lax-1a", AvailabilityZoneId="usw2-lax1-az1"), row("0.3", zone="us-west-2a", AvailabilityZoneId="usw2-az2")]  # fmt: skip
+    changes = spot_changes(parse_spot_history([page(*rows)], at=NOW), region="us-west-2")
+    assert {(c.region, c.availability_zone, c.availability_zone_id) for c in changes} == {
+        ("us-west-2", "us-west-2-lax-1a", "usw2-lax1-az1"),
+        ("us-west-2", "us-west-2a", "usw2-az2"),
+    }
+
+
+def test_every_change_comes_once_and_in_order() -> None:
+    rows = [
+        row("0.3", "2026-11-30T09:00:00Z", AvailabilityZoneId="use2-az1"),
+        row("0.2", "2026-11-29T09:00:00Z", ProductDescription="Linux/UNIX (Amazon VPC)"),
+        row("0.2", "2026-11-29T09:00:00Z"),
+        row("0.25", "2026-11-29T09:00:00Z"),  # at the same instant, dearer
+        row("0.1", "2026-08-01T00:00:00Z"),  # before any window: in force since
+        row("0.30", "2026-11-30T09:00:00Z"),  # the same price without the id of its zone
+        row("0.7", zone="us-east-2b"),
+    ]
+    reading = parse_spot_history([page(*rows[3:]), page(*rows[:4])], at=NOW)
+    changes = spot_changes(reading, region="us-east-2")
+    assert [(c.availability_zone, str(c.unit_price), c.since.isoformat()) for c in changes] == [
+        ("us-east-2b", "0.7", "2026-11-30T10:00:00+00:00"),
+        ("us-east-2a", "0.1", "2026-08-01T00:00:00+00:00"),
+        ("us-east-2a", "0.25", "2026-11-29T09:00:00+00:00"),
+        ("us-east-2a", "0.3", "2026-11-30T09:00:00+00:00"),
+    ]
+    assert {c.availability_zone_id for c in changes if c.availability_zone == "us-east-2a"} == {"use2-az1"}
+    assert reading.excluded == {"repeated": 3, "the cheaper of two prices at one instant": 1}
+
+
+class Client:
+    """The SDK's own EC2 client with replies laid ready; `expected` are the arguments that it must be asked with."""
+
+    def __init__(self, *replies: dict[str, Any], refuse: str | None = None, expected: list[Any] | None = None) -> None:
+        import boto3
+        from botocore.stub import ANY, Stubber
+
+        self.ec2 = boto3.client("ec2", region_name="us-east-2", aws_access_key_id="x", aws_secret_access_key="y")
+        self.stub = Stubber(self.ec2)
+        for n, reply in enumerate(replies):
+            common = dict.fromkeys(("ProductDescriptions", "StartTime", "EndTime", "Filters", "MaxResults"), ANY)
+            token = {"NextToken": ANY} if n and replies[n - 1].get("NextToken") else {}
+            self.stub.add_response(
+                "describe_spot_price_history", reply, expected[n] if expected else {**common, **token}
+            )
+        if refuse:
+            self.stub.add_client_error("describe_spot_price_history", refuse, "no", 403)
+
+    def __enter__(self) -> Client:
+        self.stub.activate()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stub.deactivate()
+        self.ec2.close()
+
+    def client(self, service: str, region: str) -> Any:
+        assert (service, region) == ("ec2", "us-east-2")
+        return self.ec2
+
+
+def ask(types: Iterable[str] = ("g6.xlarge",), **more: Any) -> Ask:
+    return Ask(region="us-east-2", at=NOW, chips=(), instance_types=frozenset(types), **more)
+
+
+def wire(price: str, at: datetime, **other: Any) -> dict[str, Any]:
+    return row(price, **other) | {"Timestamp": at}
+
+
+def test_the_source_reads_every_page_to_the_empty_token() -> None:
+    hour = timedelta(hours=1)
+    answers = [
+        {"SpotPriceHistory": [wire("0.4", NOW - hour), wire("0.9", NOW - hour, InstanceType="c5.large")], "NextToken": "a"},
+        {"SpotPriceHistory": [], "NextToken": "b"},  # an empty page with a token is no end
+        {"SpotPriceHistory": [wire("0.3", NOW - 2 * hour), wire("5", NOW - hour, InstanceType="p9.48xlarge")], "NextToken": ""},
+    ]  # fmt: skip
+    seen: list[int] = []
+    with Client(*answers) as aws:
+        reading = spot_source(aws).read(ask(on_answer=lambda: seen.append(1)))  # type: ignore[arg-type]
+        aws.stub.assert_no_pending_responses()
+    assert [(q.instance_type, q.effective_unit_price) for q in reading.quotes] == [
+        ("g6.xlarge", Decimal("0.4")),
+        ("p9.48xlarge", Decimal(5)),  # a family that has accelerators, though no table knows the type
+    ]
+    assert [(c.instance_type, c.unit_price) for c in reading.spot_changes] == [
+        ("g6.xlarge", Decimal("0.3")),
+        ("g6.xlarge", Decimal("0.4")),
+        ("p9.48xlarge", Decimal(5)),
+    ]
+    assert reading.excluded == {"not a type we plan with": 1}
+    assert reading.scope == Scope(provider="aws", region="us-east-2", tables=frozenset({"quotes", "spot_changes"}), purchase_options=frozenset({PurchaseOption.SPOT}))  # fmt: skip
+    assert len(seen) == 3
+
+
+def test_the_source_says_of_two_prices_at_one_instant() -> None:
+    rows = [wire("0.4", NOW), wire("0.5", NOW)]
+    with Client({"SpotPriceHistory": rows, "NextToken": ""}) as aws:
+        reading = spot_source(aws).read(ask())  # type: ignore[arg-type]
+    assert [q.effective_unit_price for q in reading.quotes] == [Decimal("0.5")]
+    (notice,) = reading.notices
+    assert (notice.kind, notice.source) == (NoticeKind.NOTE, "spot")
+    assert "the dearer one is used" in notice.detail
+
+
+@pytest.mark.parametrize(
+    ("since", "start"),
+    [
+        (None, NOW - timedelta(days=90)),  # as far back as AWS goes
+        (NOW - timedelta(days=365), NOW - timedelta(days=90)),
+        (NOW - timedelta(days=2), NOW - timedelta(days=2, hours=6)),  # a little again: a row can come late
+        (NOW + timedelta(days=1), NOW - timedelta(hours=6)),  # a clock that was wrong
+    ],
+)
+def test_what_is_asked(since: datetime | None, start: datetime) -> None:
+    (asked,) = questions(ask(["m7i.xlarge", "g6.xlarge", "trn2 UltraServer"], spot_since=since))
+    assert (asked["StartTime"], asked["EndTime"]) == (start, NOW)
+    assert asked["ProductDescriptions"] == ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"]
+    (wanted,) = asked["Filters"]
+    assert wanted["Name"] == "instance-type"
+    assert {"g6.xlarge", "m7i.xlarge", "p*", "g*", "trn*"} <= set(wanted["Values"])
+    assert not any(" " in value for value in wanted["Values"])
+
+
+def test_more_types_than_a_filter_takes_are_asked_in_several_questions() -> None:
+    asked = list(questions(ask(f"m7i.{n}xlarge" for n in range(450))))
+    values = [value for q in asked for value in q["Filters"][0]["Values"]]
+    assert [len(q["Filters"][0]["Values"]) for q in asked] == [200, 200, 57]
+    assert len(values) == len(set(values))
+
+
+def test_a_refusal_and_a_row_that_cannot_be_read_fail_the_source_in_one_line() -> None:
+    with Client(refuse="UnauthorizedOperation") as aws, pytest.raises(AccessDenied, match="ec2:DescribeSpotPriceHistory"):  # fmt: skip
+        spot_source(aws).read(ask())  # type: ignore[arg-type]
+    broken = {"SpotPriceHistory": [wire("cheap", NOW)], "NextToken": ""}
+    with Client(broken) as aws, pytest.raises(SourceFailed, match=r"us-east-2: row 0 SpotPrice: 'cheap' is not a price"):  # fmt: skip
+        spot_source(aws).read(ask())  # type: ignore[arg-type]
