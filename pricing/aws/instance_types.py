@@ -10,17 +10,24 @@ read 2026-11.
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
 from pricing.aws import replies
+from pricing.aws.paging import pages
+from pricing.aws.session import Aws
 from pricing.errors import ReplyError
+from pricing.market import Notice, NoticeKind
 from pricing.model import Accelerator, AcceleratorKind, InstanceType, InterconnectKind
+from pricing.source import Ask, Scope, Source, SourceReading
 
+NAME = "instance_types"
 SOURCE = "AWS DescribeInstanceTypes"
 MIB_PER_GIB = 1024
 CLOSE = 0.03
@@ -38,6 +45,7 @@ CHIPS: Mapping[str, tuple[str, ...]] = {
     "L40S": ("L40S",),
     "RTX PRO Server 6000": ("RTX PRO 6000 Blackwell Server",),
     "RTX PRO Server 4500": ("RTX PRO 4500 Blackwell Server",),
+    "RTX PRO 4500": ("RTX PRO 4500 Blackwell Server",),
     "A100": ("A100 SXM4 40GB", "A100 SXM4 80GB"),
     "H100": ("H100 SXM5 80GB",),
     "H200": ("H200 SXM 141GB",),
@@ -63,7 +71,14 @@ ACCELERATED = re.compile(r"(?:p|g|gr|trn|inf|dl|vt|f)\d")
 """Families that always have accelerators: a reply without any is incomplete (seen for trn2u) and does not make them CPU types."""
 NOT_WANTED = "not a type we plan with"
 """Why a row about another type is left out."""
+NOT_FOR_MODELS = ", not for models"
 NOT_FOR_COMPUTE = {"MediaAcceleratorInfo": "media accelerator", "FpgaInfo": "FPGA"}
+
+
+PATTERNS = ("p*", "g*", "trn*", "inf*", "dl*", "vt*", "f*")
+"""`instance-type` filters that bring every accelerated family. They match what a region has; a list of names (`InstanceTypes`) fails as a
+whole when the region lacks one of them. CPU types are not asked for: the reply does not name their CPU."""
+MOST_RESULTS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,25 +100,76 @@ class InstanceTypesReading:
     excluded: Mapping[str, str]
 
 
+def instance_types_source(aws: Aws) -> Source:
+    """Return the source of the shapes of accelerated types."""
+    return Source(
+        name=NAME,
+        regional=True,
+        needs_credentials=True,
+        default=True,
+        what="accelerators, memory, network and disks of each accelerated type",
+        permissions=("ec2:DescribeInstanceTypes",),
+        read=lambda ask: read_instance_types(aws, ask),
+    )
+
+
+def read_instance_types(aws: Aws, ask: Ask) -> SourceReading:
+    """Return the accelerated types that a region has. One that cannot be read is left out and said, and loses no other."""
+    if ask.region is None:
+        raise ValueError("instance types are asked region by region")
+    found = parse_instance_types(
+        pages(
+            aws.client("ec2", ask.region),
+            "describe_instance_types",
+            "InstanceTypes",
+            source=SOURCE,
+            on_answer=ask.on_answer,
+            Filters=[{"Name": "instance-type", "Values": list(PATTERNS)}],
+            PaginationConfig={"PageSize": MOST_RESULTS},
+        ),
+        chips=ask.chips,
+        retrieved_on=ask.at.date(),
+    )
+    excluded: Counter[str] = Counter()
+    notices: list[Notice] = []
+    for name, why in found.excluded.items():
+        if why.endswith(NOT_FOR_MODELS):
+            excluded[why] += 1
+        else:
+            excluded["cannot be read"] += 1
+            notices.append(Notice(kind=NoticeKind.UNRESOLVED, source=NAME, subject=f"{name} {ask.region}", detail=why))
+    wanted = [row for row in found.instance_types if is_wanted(row.instance_type, ask.instance_types)]
+    if others := len(found.instance_types) - len(wanted):
+        excluded[NOT_WANTED] = others
+    return SourceReading(
+        source=NAME,
+        scope=Scope(provider="aws", region=ask.region, tables=frozenset({"instance_types"})),
+        retrieved_at=ask.at,
+        instance_types=tuple(wanted),
+        excluded=dict(excluded),
+        notices=tuple(notices),
+    )
+
+
 def is_wanted(instance_type: str, known: Container[str]) -> bool:
     """Whether we plan with a type: one that the catalog knows, or one of an accelerated family."""
     return instance_type in known or ACCELERATED.match(instance_type) is not None
 
 
 def parse_instance_types(
-    pages: Iterable[Any], *, chips: Iterable[Accelerator], retrieved_on: date
+    answer: Iterable[Any], *, chips: Iterable[Accelerator], retrieved_on: date
 ) -> InstanceTypesReading:
     """Return every type of the replies. One that cannot be right is left out with its reason and loses no other."""
     table = {chip.name: chip for chip in chips}
     found: dict[str, InstanceType] = {}
     excluded: dict[str, str] = {}
-    for page in pages:
+    for page in answer:
         for index, given in enumerate(replies.rows_of(page, "InstanceTypes", source=SOURCE)):
             row = replies.mapping(given, source=SOURCE, where=f"row {index}")
             name = replies.text(row, "InstanceType", source=SOURCE, where=f"row {index}")
             for key, what in NOT_FOR_COMPUTE.items():
                 if row.get(key) and not row.get("GpuInfo"):
-                    excluded[name] = f"{what}, not for models"
+                    excluded[name] = f"{what}{NOT_FOR_MODELS}"
             if name in excluded:
                 continue
             try:
@@ -188,8 +254,9 @@ def _devices(
     memory = replies.whole(_object(entry, "MemoryInfo", where), "SizeInMiB", source=SOURCE, where=f"{where} {api_name}")
     candidates = [chips[chip] for chip in CHIPS.get(api_name, ()) if chip in chips and chips[chip].memory_gib]
     if not candidates:
-        known = ", ".join(CHIPS)
-        raise ReplyError(source=SOURCE, where=where, why=f"chip {api_name!r} is not in the table; known are {known}")
+        near = difflib.get_close_matches(api_name, CHIPS, n=1)
+        hint = f"; the nearest is {near[0]!r}" if near else ""
+        raise ReplyError(source=SOURCE, where=where, why=f"chip {api_name!r} is not in the table{hint}")
     if memory == 0:
         raise ReplyError(source=SOURCE, where=where, why=f"{api_name} is said to have no memory")
     logical, partition = entry.get("LogicalGpuCount"), entry.get("GpuPartitionSize")

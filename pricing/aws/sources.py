@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pricing.aws.instance_types import instance_types_source
+from pricing.aws.offerings import offerings_source
 from pricing.aws.price_list_query import price_list_source
 from pricing.aws.savings_plans import savings_plans_source
 from pricing.aws.session import Aws
@@ -13,6 +15,8 @@ def aws_sources(aws: Aws) -> tuple[Source, ...]:
     """Return the sources, asking through `aws`."""
     return (
         price_list_source(aws),
+        instance_types_source(aws),
+        offerings_source(aws),
         savings_plans_source(aws),
         spot_source(aws),
     )
