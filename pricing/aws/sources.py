@@ -5,6 +5,7 @@ from __future__ import annotations
 from pricing.aws.instance_types import instance_types_source
 from pricing.aws.offerings import offerings_source
 from pricing.aws.price_list_query import price_list_source
+from pricing.aws.quotas import quotas_source
 from pricing.aws.savings_plans import savings_plans_source
 from pricing.aws.session import Aws
 from pricing.aws.spot_history import spot_source
@@ -18,5 +19,6 @@ def aws_sources(aws: Aws) -> tuple[Source, ...]:
         instance_types_source(aws),
         offerings_source(aws),
         savings_plans_source(aws),
+        quotas_source(aws),
         spot_source(aws),
     )
