@@ -54,6 +54,13 @@ FLAG_OF_KIND = {
     "accelerator": "--accelerator",
     "provider": "--provider",
     "purchase option": "--purchase",
+    "family": "--family",
+    "term": "--term",
+    "payment option": "--payment-option",
+    "plan type": "--plan-type",
+    "offering class": "--offering-class",
+    "zone": "--zone",
+    "currency": "--currency",
 }
 """The flag that carries each kind of name."""
 

@@ -29,13 +29,14 @@ def prices_text(document: Document, *, most: int, width: int, colour: bool) -> s
         Column(
             "$/h",
             right=True,
+            cells=[Cell(price_text(p["effective_unit_price"], p["currency"]), style=STRONG) for p in shown],
+        ),
+        Column(
+            "List $/h",
+            right=True,
+            keep=3,
             cells=[
-                Cell(
-                    dollars_per_hour(p["effective_unit_price"])
-                    if p["currency"] == "USD"
-                    else f"{p['effective_unit_price']} {p['currency']}",
-                    style=STRONG,
-                )
+                Cell(price_text(p["list_unit_price"], p["currency"]) if p["contracted_unit_price"] is not None else "")
                 for p in shown
             ],
         ),
@@ -56,8 +57,14 @@ def prices_text(document: Document, *, most: int, width: int, colour: bool) -> s
         most,
         width=width,
         colour=colour,
-        narrow="--region, --instance or --purchase",
+        narrow="--region, --instance, --purchase or --max-price",
+        figures="newest of",
     )
+
+
+def price_text(amount: str | None, currency: str) -> str:
+    """Return an hourly price as a column of dollars shows it; another currency is named with it."""
+    return dollars_per_hour(amount) if currency == "USD" or amount is None else f"{dollars_per_hour(amount)} {currency}"
 
 
 def purchase(price: Document) -> str:
@@ -139,12 +146,13 @@ def listing(
     width: int,
     colour: bool,
     narrow: str,
+    figures: str = "on-demand prices of",
 ) -> str:
     """Return a table under a line that says which snapshot it is of, and a line about what is not shown."""
     parts: list[RenderableType] = []
     if found:
         parts += table(columns, width)
-    title = f"{count(found, noun)}; snapshot {str(document['snapshot_id'])[:12]}, on-demand prices of {day_of(document['as_of'])}"
+    title = f"{count(found, noun)}; snapshot {str(document['snapshot_id'])[:12]}, {figures} {day_of(document['as_of'])}"
     if found > most:
         title = f"{most:,} of {title}; narrow it with {narrow}, or --limit N; --format csv gives all"
     parts += [Text(""), Text(title, style=QUIET)] if found else [Text(title)]

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 from argparse import ArgumentTypeError, Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -151,6 +153,19 @@ def listed(given: list[str] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part.strip() for item in given or () for part in item.split(",") if part.strip()))
 
 
+@contextmanager
+def positional(kind: str) -> Iterator[None]:
+    """Name a kind of thing that is given without a flag as what it is: an unknown type is not said of `--instance`."""
+    from pricing.errors import UnknownName
+
+    try:
+        yield
+    except UnknownName as e:
+        if e.kind != kind:
+            raise
+        raise UsageError(str(e)) from e
+
+
 def some(text: str) -> str:
     """Return a value of a filter; an empty one (an unset variable of a script) must not mean everything."""
     if not text.replace(",", "").strip():
@@ -164,6 +179,17 @@ def number(flag: str, text: str) -> float:
         return float(text)
     except ValueError:
         raise UsageError(f"{flag}: {text!r} is not a number; write it as 1000, 1_000, 1.5 or 50e6") from None
+
+
+def amount(flag: str, text: str) -> Decimal:
+    """Return an amount of money, exact, written as 55, 55.04 or 1_000."""
+    try:
+        value = Decimal(text.replace("_", ""))
+    except ArithmeticError:
+        value = Decimal("NaN")
+    if not value.is_finite():
+        raise UsageError(f"{flag}: {text!r} is not an amount; write it as 55, 55.04 or 1_000")
+    return value
 
 
 def whole_number(flag: str, text: str) -> int:

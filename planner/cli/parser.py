@@ -27,6 +27,7 @@ VERBS: Mapping[str, Verb] = {
     "estimate": Verb("estimate", "memory, throughput and latency of one layout on one instance"),
     "explain": Verb("explain", "every figure of a recommendation down to its quote or formula"),
     "prices list": Verb("prices_list", "prices of a snapshot, by region, instance and purchase option"),
+    "prices history": Verb("prices_history", "which prices of an instance type were seen when, with a chart"),
     "instances": Verb("instances", "instance types and their accelerators"),
     "models list": Verb("models_list", "the models that are known by name, and their aliases"),
     "models show": Verb("models_show", "parameters, weight bytes and KV bytes per token of one model"),
@@ -172,9 +173,9 @@ def general_help(prefix: str = "") -> str:
     if not prefix:
         lines += ["Which cloud GPU instance, how many, in what layout, at what cost.", ""]
     lines += ["commands:"]
-    lines += [
-        f"  {verb:<13} {what.summary}" for verb, what in VERBS.items() if not prefix or verb.startswith(f"{prefix} ")
-    ]
+    shown = {verb: what for verb, what in VERBS.items() if not prefix or verb.startswith(f"{prefix} ")}
+    widest = max(len(verb) for verb in shown)
+    lines += [f"  {verb:<{widest}} {what.summary}" for verb, what in shown.items()]
     lines += [
         "",
         "`planner COMMAND --help` shows the flags of a command; every command that answers has --format table|json|csv.",

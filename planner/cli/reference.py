@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from planner.cli.errors import EXIT_MEANINGS
 from planner.cli.parser import VERBS, parser_for
+from planner.cli.verbs.prices_history import HISTORY_COLUMNS
 from planner.reports import flat
 
 INTRODUCTION = """# Command line
@@ -52,6 +53,7 @@ CSV_TABLES: Sequence[tuple[str, tuple[str, ...]]] = (
     ("estimate", flat.ESTIMATE_COLUMNS),
     ("explain", flat.TERM_COLUMNS),
     ("prices list", flat.PRICE_COLUMNS),
+    ("prices history", HISTORY_COLUMNS),
     ("instances", flat.INSTANCE_COLUMNS),
     ("models list", flat.MODEL_LIST_COLUMNS),
     ("models show", flat.MODEL_COLUMNS),

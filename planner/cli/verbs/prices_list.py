@@ -5,23 +5,54 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from planner.cli.errors import Exit
-from planner.cli.options import day, limit_of, listed, some
+from planner.cli.options import amount, day, limit_of, listed, some
 from planner.ports import Document
 
 TABLE_ROWS = 50  # what a person reads; JSON and CSV give everything
 
 
-def add_flags(parser: ArgumentParser) -> None:
-    """Add the filters."""
-    for flag, what in (
-        ("region", "only these regions"),
-        ("instance", "only these instance types"),
-        ("provider", "only these clouds"),
-        ("purchase", "only these purchase options"),
-    ):
+FILTERS = (
+    ("region", "region", "only these regions"),
+    ("instance", "instance_type", "only these instance types"),
+    ("accelerator", "accelerator", "only types with these accelerators"),
+    ("family", "family", "only types of these families, for example p5"),
+    ("provider", "provider", "only these clouds"),
+    ("purchase", "purchase_option", "only these purchase options"),
+    ("term", "term", "only commitments of so many years, 1 or 3"),
+    ("payment-option", "payment_option", "only commitments paid so: no_upfront, partial_upfront, all_upfront"),
+    ("plan-type", "plan_type", "only Savings Plans of these types: compute, ec2_instance"),
+    ("offering-class", "offering_class", "only reservations of these classes: standard, convertible"),
+    ("zone", "zone", "only spot prices of these zones, by id (use1-az4) or name"),
+    ("currency", "currency", "only prices in these currencies"),
+)
+"""Flag, parameter of the service, help."""
+
+
+def add_filters(parser: ArgumentParser) -> None:
+    """Add the filters of quotes."""
+    for flag, _, what in FILTERS:
         parser.add_argument(
             f"--{flag}", action="append", type=some, metavar="TEXT", help=f"{what} (repeatable or comma-separated)"
         )
+
+
+def filters_of(args: Namespace) -> dict[str, tuple[str, ...]]:
+    """Return the filters that were given, by the parameter of the service."""
+    return {field: listed(getattr(args, flag.replace("-", "_"))) for flag, field, _ in FILTERS}
+
+
+def add_flags(parser: ArgumentParser) -> None:
+    """Add the filters and the order."""
+    add_filters(parser)
+    parser.add_argument(
+        "--max-price", metavar="NUMBER", help="only prices up to so much per hour, in USD or the one --currency"
+    )
+    parser.add_argument(
+        "--sort",
+        metavar="CHOICE",
+        type=str.lower,
+        help="order: price, instance, region, purchase or newest (default: provider, region, type, purchase option)",
+    )
     parser.add_argument("--prices-as-of", metavar="YYYY-MM-DD", help="use the newest price snapshot not after this day")
     parser.add_argument(
         "--limit", metavar="N", help=f"at most so many prices (default: {TABLE_ROWS} in a table, all in json and csv)"
@@ -35,13 +66,13 @@ def run(args: Namespace) -> int:
     from planner.services.list_prices import list_prices
 
     limit = limit_of(args.limit)
+    most = None if args.max_price is None else amount("--max-price", args.max_price)
     catalog = open_catalog(day("--prices-as-of", args.prices_as_of) if args.prices_as_of else None)
     document = list_prices(
         catalog,
-        region=listed(args.region),
-        instance_type=listed(args.instance),
-        provider=listed(args.provider),
-        purchase_option=listed(args.purchase),
+        **filters_of(args),
+        max_price=most,
+        sort=args.sort,
         limit=None if args.format == "table" else limit,  # a table says how many there are in all
     )
 

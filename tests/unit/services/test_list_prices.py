@@ -106,6 +106,77 @@ def test_a_name_that_nothing_has_is_an_error_not_an_empty_list(
         list_prices(catalog, **given)
 
 
+def prices(catalog: Catalog, **filters: Any) -> list[dict[str, Any]]:
+    found = list_prices(catalog, **filters)["prices"]
+    assert isinstance(found, list)
+    return found
+
+
+def test_filters_by_chip_and_family(catalog: Catalog) -> None:
+    l4 = {p["instance_type"].split(".")[0] for p in prices(catalog, accelerator="nvidia l4", provider="aws")}
+    assert l4 == {"g6", "g6f", "gr6", "gr6f"}, "the families of AWS with an L4, whole or in part"
+    p5 = {p["instance_type"] for p in prices(catalog, family="P5", region="us-east-1")}
+    assert p5 == {"p5.4xlarge", "p5.48xlarge"}, "p5e and p5en are families of their own"
+    both = prices(catalog, accelerator="H100", family=["p5", "g6"], purchase_option="on_demand", region="us-east-1")
+    assert {p["instance_type"] for p in both} == {"p5.4xlarge", "p5.48xlarge"}, "a chip and a family, not one of them"
+
+
+def test_filters_by_the_terms_of_a_commitment(catalog: Catalog) -> None:
+    reserved = prices(catalog, term="1yr", payment_option="All Upfront", offering_class="STANDARD")
+    assert reserved
+    assert {(p["term_years"], p["payment_option"], p["offering_class"]) for p in reserved} == {(1, "all_upfront", "standard")}  # fmt: skip
+    assert {p["purchase_option"] for p in prices(catalog, term=["3"])} == {"savings_plan_3yr", "reserved_3yr"}
+    assert {p["plan_type"] for p in prices(catalog, plan_type="ec2-instance")} == {"ec2_instance"}
+    assert prices(catalog, offering_class="convertible") == [], "such reservations exist, the tables have none"
+
+
+def test_filters_by_zone_currency_and_price(catalog: Catalog) -> None:
+    zone = prices(catalog, zone="USE1-AZ6", instance_type="p5.48xlarge")
+    assert [(p["availability_zone_id"], p["effective_unit_price"]) for p in zone] == [("use1-az6", "16.9508")]
+    assert len(prices(catalog, currency="usd")) == catalog.meta.quote_count
+    cheap = prices(catalog, max_price=Decimal("0.526"), purchase_option="on_demand", region="us-east-1", provider="aws")
+    assert "g4dn.xlarge" in {p["instance_type"] for p in cheap}, "up to and with 0.526"
+    assert "g5.xlarge" not in {p["instance_type"] for p in cheap}
+    assert {p["unit"] for p in prices(catalog, max_price=Decimal(1000))} == {"Hrs"}, "other units do not compare"
+
+
+@pytest.mark.parametrize("sort", ["price", "instance", "region", "purchase", "newest"])
+def test_sorted_the_same_prices_in_another_order(catalog: Catalog, sort: str) -> None:
+    found = prices(catalog, sort=sort, region=["us-east-1", "us-west-2"])
+    plainly = prices(catalog, region=["us-east-1", "us-west-2"])
+    assert sorted(map(str, found)) == sorted(map(str, plainly))
+    key = {"instance": "instance_type", "region": "region"}.get(sort)
+    if key:
+        assert [p[key] for p in found] == sorted(p[key] for p in found)
+    if sort == "price":
+        hourly = [Decimal(p["effective_unit_price"]) for p in found if p["unit"] == "Hrs"]
+        assert hourly == sorted(hourly)
+        assert [p["unit"] for p in found] == sorted((p["unit"] for p in found), key=lambda unit: unit != "Hrs")
+    if sort == "newest":
+        assert [p["retrieved_at"] for p in found] == sorted((p["retrieved_at"] for p in found), reverse=True)
+    assert prices(catalog, sort=sort, region=["us-east-1", "us-west-2"], limit=5) == found[:5]
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "why"),
+    [
+        ({"accelerator": "H100 SMX"}, UnknownName, "unknown accelerator 'H100 SMX'; did you mean"),
+        ({"family": "p55"}, UnknownName, "unknown family 'p55'; did you mean p5"),
+        ({"term": "2"}, UnknownName, "unknown term '2'; did you mean 1 or 3"),
+        ({"payment_option": "No-Upfrnt"}, UnknownName, "unknown payment option 'No-Upfrnt'; did you mean no_upfront"),
+        ({"plan_type": "computer"}, UnknownName, "unknown plan type 'computer'; did you mean compute"),
+        ({"offering_class": "std"}, UnknownName, "unknown offering class 'std'; did you mean convertible or standard"),
+        ({"zone": "use1-az99"}, UnknownName, "unknown zone 'use1-az99'; did you mean use1-az"),
+        ({"currency": "EUR"}, UnknownName, "unknown currency 'EUR'; did you mean USD"),
+        ({"max_price": Decimal(0)}, BadRequest, "max_price: '0' must be more than 0"),
+        ({"sort": "prise"}, BadRequest, "sort: 'prise' is not one of price, instance, region, purchase, newest; did you mean price"),
+    ],
+)  # fmt: skip
+def test_filters_that_cannot_be(catalog: Catalog, given: dict[str, Any], error: type[Exception], why: str) -> None:
+    with pytest.raises(error, match=why):
+        list_prices(catalog, **given)
+
+
 @pytest.mark.parametrize("limit", [0, -1])
 def test_a_limit_below_one_is_refused(catalog: Catalog, limit: int) -> None:
     with pytest.raises(BadRequest, match="limit"):

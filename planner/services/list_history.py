@@ -1,0 +1,180 @@
+"""`list_history`: which prices of an instance type were seen when, as the document of `planner prices history`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from datetime import UTC, date, datetime, time, timedelta
+
+from planner.ports import Document
+from planner.recommend.errors import BadRequest
+from planner.services.list_prices import known_purchase_option, known_regions, names, plain
+from pricing.catalog import Catalog, near_misses
+from pricing.errors import UnknownName
+from pricing.history import extended, period_key
+from pricing.market import PricePeriod, SpotChange, SpotStatistics
+from pricing.model import PurchaseOption
+
+PERIOD_FIELDS = (
+    "region",
+    "purchase_option",
+    "plan_type",
+    "offering_class",
+    "term_years",
+    "payment_option",
+    "currency",
+    "unit",
+    "unit_price",
+    "first_seen",
+    "last_seen",
+    "change_fraction",
+    "source",
+)
+KEY_FIELDS = PERIOD_FIELDS[:8]
+"""What tells the history of one price from that of another, of one type and provider."""
+
+SPOT_CHANGE_FIELDS = ("region", "availability_zone_id", "availability_zone", "currency", "unit_price", "since")
+ORDER = {option: place for place, option in enumerate(PurchaseOption)}
+
+
+def list_history(
+    catalog: Catalog,
+    instance_type: str,
+    *,
+    provider: str | None = None,
+    region: Sequence[str] | str | None = None,
+    purchase_option: Sequence[str] | str | None = None,
+    zone: Sequence[str] | str | None = None,
+    since: date | None = None,
+    until: date | None = None,
+    spot_changes: Iterable[SpotChange] = (),
+    spot_statistics: Iterable[SpotStatistics] | None = None,
+) -> Document:
+    """Return `{instance_type, provider, snapshot_id, as_of, periods[…], spot_changes[…], spot_statistics[…]}`, oldest first.
+
+    `periods` are list prices per `unit`: those of the snapshot's record and its current quotes. A period that was last seen before
+    `since` is still told where nothing else is known of that day. `change_fraction` is against the period before, -0.44 for a cut by
+    44 %; null for the first. `spot_changes` are those that the caller kept; statistics are the snapshot's unless given.
+    A name that nothing has is an `UnknownName` with near misses.
+    """
+    if since is not None and until is not None and since > until:
+        raise BadRequest(field="since", value=since.isoformat(), why=f"is after until, {until.isoformat()}")
+    shape = catalog.instance_type(instance_type, None if provider is None else catalog.provider(provider))
+    name, seller = shape.instance_type, shape.provider
+    regions = known_regions(catalog, region)
+    options = {known_purchase_option(each) for each in names(purchase_option)} or set(PurchaseOption)
+    begin, end = moments(since, until)
+
+    quotes = catalog.quotes(providers=[seller], instance_types=[name], regions=regions)
+    recorded = [p for p in catalog.price_periods(name) if p.provider == seller and wanted(p.region, regions)]
+    periods = [p for p in extended(recorded, quotes) if p.purchase_option in options]
+    shown = in_view(periods, begin, end)
+
+    changes: list[SpotChange] = []
+    statistics: list[SpotStatistics] = []
+    if PurchaseOption.SPOT in options:
+        changes = [c for c in spot_changes if c.instance_type == name and wanted(c.region, regions)]
+        given = catalog.spot_statistics(name) if spot_statistics is None else spot_statistics
+        statistics = [s for s in given if s.provider == seller and wanted(s.region, regions)]
+        zones = known_zones([*changes, *statistics], zone)
+        changes = [c for c in changes if zones is None or not zones.isdisjoint(zone_names(c))]
+        statistics = [s for s in statistics if zones is None or not zones.isdisjoint(zone_names(s))]
+        changes = spot_in_view(changes, begin, end)
+    seen = [p.last_seen for p, _ in shown] + [s.window_end for s in statistics] + [c.since for c in changes]
+    return {
+        "instance_type": name,
+        "provider": seller,
+        "snapshot_id": catalog.meta.snapshot_id,
+        "as_of": plain(max(seen, default=catalog.meta.as_of)),
+        "periods": [period(p, before) for p, before in shown],
+        "spot_changes": [{f: plain(getattr(c, f)) for f in SPOT_CHANGE_FIELDS} for c in changes],
+        "spot_statistics": [{f.name: plain(getattr(s, f.name)) for f in fields(s)} for s in statistics],
+    }
+
+
+def moments(since: date | None, until: date | None) -> tuple[datetime | None, datetime | None]:
+    """Return the first moment of `since` and the last one of `until`, UTC."""
+    return (
+        None if since is None else datetime.combine(since, time(), tzinfo=UTC),
+        None if until is None else datetime.combine(until, time.max, tzinfo=UTC),
+    )
+
+
+def wanted(name: str, allowed: Sequence[str] | None) -> bool:
+    """Return whether a filter lets a name pass; None lets everything."""
+    return allowed is None or name in allowed
+
+
+def in_view(
+    periods: Iterable[PricePeriod], begin: datetime | None, end: datetime | None
+) -> list[tuple[PricePeriod, PricePeriod | None]]:
+    """Return the periods that overlap a window, or are the last before it, each with the period of the same price before it."""
+    ordered = sorted(periods, key=order)
+    out: list[tuple[PricePeriod, PricePeriod | None]] = []
+    for n, each in enumerate(ordered):
+        before = ordered[n - 1] if n and period_key(ordered[n - 1]) == period_key(each) else None
+        after = ordered[n + 1] if n + 1 < len(ordered) and period_key(ordered[n + 1]) == period_key(each) else None
+        unseen_until = each.last_seen if after is None else after.first_seen  # it may have held until then
+        if (begin is None or max(each.last_seen, unseen_until) >= begin) and (end is None or each.first_seen <= end):
+            out.append((each, before))
+    return out
+
+
+def order(period: PricePeriod) -> tuple[object, ...]:
+    """Return the order of the answer: by region and way to buy, oldest first."""
+    terms = (period.plan_type, period.offering_class, period.term_years, period.payment_option)
+    return (
+        period.region,
+        ORDER[period.purchase_option],
+        *((term is not None, term) for term in terms),  # pairs: None and text do not compare
+        period.currency,
+        period.unit,
+        period.first_seen,
+    )
+
+
+def period(each: PricePeriod, before: PricePeriod | None) -> Document:
+    """Return one period as plain JSON values."""
+    document = {name: plain(getattr(each, name)) for name in PERIOD_FIELDS if name != "change_fraction"}
+    document["change_fraction"] = None if before is None else float(each.unit_price / before.unit_price - 1)
+    return {name: document[name] for name in PERIOD_FIELDS}
+
+
+def spot_in_view(changes: Sequence[SpotChange], begin: datetime | None, end: datetime | None) -> list[SpotChange]:
+    """Return the changes of a window and, for each zone, the last one before it: that price held when the window began."""
+    ordered = sorted(changes, key=lambda c: (c.region, c.availability_zone_id or c.availability_zone or "", c.since))
+    out: list[SpotChange] = []
+    for n, each in enumerate(ordered):
+        after = ordered[n + 1] if n + 1 < len(ordered) and pool(ordered[n + 1]) == pool(each) else None
+        if end is not None and each.since > end:
+            continue
+        if begin is None or each.since >= begin or after is None or after.since > begin:
+            out.append(each)
+    return out
+
+
+def pool(change: SpotChange) -> tuple[str, str | None, str]:
+    """Return what tells the spot prices of two places apart; the id of a zone is the same for every account."""
+    return change.region, change.availability_zone_id or change.availability_zone, change.currency
+
+
+def zone_names(row: SpotChange | SpotStatistics) -> set[str]:
+    """Return the names by which a zone can be asked for."""
+    return {name for name in (row.availability_zone_id, row.availability_zone) if name is not None}
+
+
+def known_zones(rows: Iterable[SpotChange | SpotStatistics], zone: Sequence[str] | str | None) -> set[str] | None:
+    """Return the zones of a filter as the rows spell them, None for all; UnknownName with near misses otherwise."""
+    given = names(zone)
+    if not given:
+        return None
+    known = {name.casefold(): name for row in rows for name in zone_names(row)}
+    for name in given:
+        if name.strip().casefold() not in known:
+            raise UnknownName("zone", name, near_misses(name, known.values()))
+    return {known[name.strip().casefold()] for name in given}
+
+
+def window_days(statistics: SpotStatistics) -> int:
+    """Return the length of the window of some statistics in whole days."""
+    return round((statistics.window_end - statistics.window_start) / timedelta(days=1))
