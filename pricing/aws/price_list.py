@@ -244,7 +244,7 @@ def _on_demand(hourly: Hourly, retrieved_at: datetime) -> Quote:
         currency=hourly.currency,
         list_unit_price=hourly.amount,
         effective_unit_price=hourly.amount,
-        source=_source(hourly.product),
+        source=hourly.product.source,
         sku=hourly.product.sku,
         effective_from=hourly.effective_from.date() if hourly.effective_from else None,
         retrieved_at=retrieved_at,
@@ -306,12 +306,8 @@ def _reservation(
         list_unit_price=hourly,
         upfront=upfront,
         effective_unit_price=price,
-        source=_source(product),
+        source=product.source,
         sku=product.sku,
         effective_from=effective.date() if effective else None,
         retrieved_at=retrieved_at,
     )
-
-
-def _source(product: Product) -> str:
-    return f"{SOURCE}, published {product.published}" if product.published else SOURCE

@@ -34,6 +34,22 @@ class Product:
         """Instance type and region code; empty where the product has none."""
         return str(self.attributes.get("instanceType") or ""), str(self.attributes.get("regionCode") or "")
 
+    @property
+    def source(self) -> str:
+        """Where a price of this product is from: the list and its publication."""
+        return f"{SOURCE}, published {self.published}" if self.published else SOURCE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tier:
+    """A price and the part of a month's amount that it is for, counted in its unit; the last part has no end."""
+
+    unit: str
+    currency: str
+    amount: Decimal
+    begin: Decimal
+    end: Decimal | None
+
 
 def parse_price_list_page(page: Any) -> tuple[str, ...]:
     """Return the product texts of one GetProducts reply; ReplyError where the body is cut (the SDK does not raise on that)."""
@@ -91,3 +107,27 @@ def rates_of(term: Mapping[str, Any], where: str) -> Iterator[tuple[str, str, De
             )
         for currency, amount in prices.items():
             yield unit, str(currency), replies.price(amount, source=SOURCE, where=f"rate {name}")
+
+
+def tiers_of(term: Mapping[str, Any], where: str) -> tuple[Tier, ...]:
+    """Return the prices of a term from the first unit to the last. ReplyError where they leave a gap, overlap or are unlike."""
+    dimensions = replies.mapping(term.get("priceDimensions", {}), source=SOURCE, where=where)
+    tiers: list[Tier] = []
+    for name, dimension in dimensions.items():
+        rate = replies.mapping(dimension, source=SOURCE, where=f"rate {name}")
+        begin, end = _bound(rate.get("beginRange"), name), _bound(rate.get("endRange", "Inf"), name)
+        for unit, currency, amount in rates_of({"priceDimensions": {name: dimension}}, where):
+            tiers.append(Tier(unit=unit, currency=currency, amount=amount, begin=begin or Decimal(0), end=end))
+    tiers.sort(key=lambda tier: tier.begin)
+    ends = [Decimal(0), *(tier.end for tier in tiers)]
+    if tiers and ([tier.begin for tier in tiers] != ends[:-1] or ends[-1] is not None):
+        parts = ", ".join(f"{tier.begin}-{'Inf' if tier.end is None else tier.end}" for tier in tiers)
+        raise ReplyError(source=SOURCE, where=where, why=f"its tiers leave a gap or overlap: {parts}")
+    if len({(tier.unit, tier.currency) for tier in tiers}) > 1:
+        raise ReplyError(source=SOURCE, where=where, why="its tiers have several units or currencies")
+    return tuple(tiers)
+
+
+def _bound(value: Any, name: str) -> Decimal | None:
+    """Return a bound of a tier; None for "Inf" and for one that is not there."""
+    return None if value in (None, "", "Inf") else replies.price(value, source=SOURCE, where=f"rate {name} range")

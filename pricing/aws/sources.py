@@ -7,6 +7,7 @@ from pricing.aws.offerings import offerings_source
 from pricing.aws.price_list_query import price_list_source
 from pricing.aws.quotas import quotas_source
 from pricing.aws.savings_plans import savings_plans_source
+from pricing.aws.service_rates import storage_source
 from pricing.aws.session import Aws
 from pricing.aws.spot_history import spot_source
 from pricing.source import Source
@@ -16,6 +17,7 @@ def aws_sources(aws: Aws) -> tuple[Source, ...]:
     """Return the sources, asking through `aws`."""
     return (
         price_list_source(aws),
+        storage_source(aws),
         instance_types_source(aws),
         offerings_source(aws),
         savings_plans_source(aws),
