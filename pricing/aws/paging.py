@@ -119,13 +119,6 @@ def whole(
     import botocore.exceptions as sdk  # noqa: PLC0415
     from botocore.parsers import ResponseParserError  # noqa: PLC0415
 
-    broken = (
-        ReplyError,  # a body that is no page, or a token that repeats
-        ResponseParserError,  # EC2's XML that was cut
-        sdk.PaginationError,
-        sdk.IncompleteReadError,
-        sdk.ResponseStreamingError,
-    )
     permission = permission_of(client, operation)
     why = ""
     for attempt in range(WHOLE_ANSWERS):
@@ -136,8 +129,12 @@ def whole(
             for page in once():
                 found.append(page)
                 on_answer()
-        except broken as e:
-            why = e.why if isinstance(e, ReplyError) else " ".join(str(e).split())[:200]
+        except ReplyError as e:  # a body that is no page, or a token that repeats
+            why = e.why
+        except sdk.PaginationError:
+            why = "the same token came twice: the answer would never end"
+        except (ResponseParserError, sdk.IncompleteReadError, sdk.ResponseStreamingError) as e:
+            why = f"a cut or foreign body ({type(e).__name__})"
         except sdk.ClientError as e:
             code = e.response.get("Error", {}).get("Code")
             if code not in BEGIN_AGAIN:

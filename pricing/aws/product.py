@@ -7,6 +7,7 @@ rates, a rate a unit and a price as text. Any of terms, rates and prices may be 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +18,8 @@ from pricing.aws import replies
 from pricing.errors import ReplyError
 
 SOURCE = "AWS price list"
+NAMED = re.compile(r'"instanceType"\s*:\s*"([a-z0-9.-]+)"')
+"""The type that a broken text is about, to say whose price is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +67,9 @@ def parse_product(document: str) -> Product:
     try:
         whole = json.loads(document)
     except ValueError as e:
-        raise ReplyError(source=SOURCE, where=f"product {document[:40]!r}…", why=f"is not JSON: {e}") from e
+        named = NAMED.search(document)
+        where = f"a product of {named[1]}" if named else f"product {document[:40]!r}…"
+        raise ReplyError(source=SOURCE, where=where, why=f"is not JSON: {e}") from e
     whole = replies.mapping(whole, source=SOURCE, where="product")
     product = replies.mapping(whole.get("product"), source=SOURCE, where="product")
     sku = replies.text(product, "sku", source=SOURCE, where="product")
@@ -77,6 +82,15 @@ def parse_product(document: str) -> Product:
         terms=replies.mapping(whole.get("terms", {}), source=SOURCE, where=where),
         published=published if isinstance(published, str) else None,
     )
+
+
+def is_readable(document: str) -> bool:
+    """Whether a text is a product."""
+    try:
+        parse_product(document)
+    except ReplyError:
+        return False
+    return True
 
 
 def terms_of(product: Product, sort: str) -> list[tuple[str, Mapping[str, Any]]]:

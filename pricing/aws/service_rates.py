@@ -14,12 +14,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from pricing.aws.paging import pages
 from pricing.aws.product import (
     SOURCE,
     Product,
     Tier,
+    is_readable,
     parse_price_list_page,
     parse_product,
     start_of,
@@ -28,7 +30,7 @@ from pricing.aws.product import (
 )
 from pricing.aws.service_items import SERVICES, TO_INTERNET, TRANSFER, thing_of
 from pricing.aws.session import Aws
-from pricing.errors import AccessDenied, CredentialsMissing, NotOnePrice, ReplyError, SourceFailed, Unreachable
+from pricing.errors import NotOnePrice, ReplyError, SourceFailed
 from pricing.market import Notice, NoticeKind
 from pricing.model import Rate
 from pricing.source import Ask, Scope, Source, SourceReading
@@ -36,6 +38,9 @@ from pricing.source import Ask, Scope, Source, SourceReading
 NAME = "storage"
 PROVIDER = "aws"
 MOST_RESULTS = 100
+READINGS = 2
+UNKNOWN_SERVICE = ("NotFoundException", "InvalidParameterException")
+"""What a list says that does not have a service (China's, GovCloud's): the others are not worse for it."""
 FREE_GB = Decimal(100)
 """Out to the internet, a month and account, over all regions: no tier of the list has it."""
 TYPICAL = "out to other regions (typical)"
@@ -104,26 +109,15 @@ def read_service_rates(aws: Aws, ask: Ask) -> SourceReading:
     documents: list[str] = []
     notices: list[Notice] = []
     for code, attribute, more in QUERIES:
-        wanted = ((attribute, ask.region), *more)
+        filters = [
+            {"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in ((attribute, ask.region), *more)
+        ]
         try:
-            answer = pages(
-                client,
-                "get_products",
-                "PriceList",
-                source=SOURCE,
-                keep=parse_price_list_page,
-                on_answer=ask.on_answer,
-                ServiceCode=code,
-                FormatVersion="aws_v1",
-                Filters=[{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in wanted],
-                MaxResults=MOST_RESULTS,
-            )
-        except (CredentialsMissing, AccessDenied, Unreachable):
-            raise
-        except SourceFailed as e:  # a list that does not know the service: the others are not worse for it
+            documents += products_of(client, ask, code, filters)
+        except SourceFailed as e:
+            if not e.why.startswith(UNKNOWN_SERVICE):
+                raise
             notices.append(_notice(NoticeKind.NOTE, f"{code} {ask.region}", e.why))
-            continue
-        documents += [document for page in answer for document in page]
     reading = parse_service_rates(documents, region=ask.region, at=ask.at)
     if not reading.rates:
         raise SourceFailed(
@@ -144,6 +138,28 @@ def read_service_rates(aws: Aws, ask: Ask) -> SourceReading:
         excluded=reading.excluded,
         notices=tuple(notices),
     )
+
+
+def products_of(client: Any, ask: Ask, code: str, filters: list[dict[str, str]]) -> list[str]:
+    """Return the products of a query; where a text cannot be read, those of a second reading."""
+    found: list[str] = []
+    for _ in range(READINGS):
+        answer = pages(
+            client,
+            "get_products",
+            "PriceList",
+            source=SOURCE,
+            keep=parse_price_list_page,
+            on_answer=ask.on_answer,
+            ServiceCode=code,
+            FormatVersion="aws_v1",
+            Filters=filters,
+            MaxResults=MOST_RESULTS,
+        )
+        found = [document for page in answer for document in page]
+        if all(is_readable(document) for document in found):
+            break
+    return found
 
 
 def parse_service_rates(documents: Iterable[str], *, region: str, at: datetime) -> RatesReading:
