@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from functools import cache
 from pathlib import Path
@@ -16,8 +17,11 @@ if TYPE_CHECKING:
     from planner.ports import Document
     from planner.recommend.request import EstimateRequest, RecommendRequest
     from planner.services.list_snapshots import KeptSnapshot
+    from planner.services.refresh_prices import PriceRecords, RefreshRequest
     from planner.store import SqlStore
+    from pricing.aws.session import Access, Aws
     from pricing.catalog import Catalog
+    from pricing.refresh.run import Progress
 
 DATA_DIR_VARIABLE = "PLANNER_DATA_DIR"
 DATABASE_VARIABLE = "PLANNER_DATABASE_URL"
@@ -194,3 +198,54 @@ def open_store(url: str | None = None) -> SqlStore:
     from planner.store import SqlStore
 
     return SqlStore(url or database_url())
+
+
+def refresh_prices(
+    request: RefreshRequest,
+    *,
+    access: Access,
+    record: bool = True,
+    progress: Callable[[Progress], None] = lambda _: None,
+) -> Document:
+    """Ask the sources of AWS as `access` says, publish the next snapshot here, and return what came of it."""
+    from planner.services.refresh_prices import Surroundings
+    from planner.services.refresh_prices import refresh_prices as refresh
+    from pricing.aws.enabled_regions import enabled_regions
+    from pricing.aws.regions import LOCATIONS
+    from pricing.aws.session import Aws as AwsDoor
+    from pricing.aws.sources import aws_sources
+    from pricing.snapshot import open_snapshot, shipped_snapshot_path
+
+    aws = AwsDoor(access)
+    around = Surroundings(
+        sources=aws_sources(aws),
+        data_dir=data_dir(),
+        snapshots_dir=snapshots_dir(),
+        open_newest=open_catalog,
+        open_shipped=lambda: open_snapshot(shipped_snapshot_path()),
+        clock=utc_now,
+        access=" ".join(str(part or "-") for part in (*_account(access), os.environ.get("AWS_ENDPOINT_URL"))),
+        check_credentials=lambda: _check_credentials(aws),
+        enabled_regions=lambda: enabled_regions(aws),
+        records=price_records() if record else None,
+        known_regions=frozenset(LOCATIONS),
+    )
+    return refresh(request, around, progress=progress)
+
+
+def _account(access: Access) -> tuple[str | None, ...]:
+    """Return whose answers an access gives, as far as it can be told without asking; no secret is in it."""
+    stated = access.profile or os.environ.get("AWS_PROFILE") or os.environ.get("AWS_ACCESS_KEY_ID")
+    return (stated, access.role_arn, access.endpoint_url)
+
+
+def _check_credentials(aws: Aws) -> None:
+    """Raise CredentialsMissing where the SDK finds none; nothing is asked of AWS."""
+    aws.client("sts", "us-east-1")
+
+
+def price_records(url: str | None = None) -> PriceRecords:
+    """Return what a refresh keeps in the database: nothing is opened before it is used."""
+    from planner.price_records import StoredPrices
+
+    return StoredPrices(lambda: open_store(url))

@@ -35,9 +35,12 @@ planner explain --model 7b --rank 2
   columns are left out and named; below 64 columns each row becomes a card. Colour only where the output is a terminal, never with
   `NO_COLOR`; it means something: green for the best and the measured, yellow for what to be careful about, red for what is wrong.
   `FORCE_COLOR` keeps it in a pipe. Signs that the output's encoding lacks become plain ones.
-- **Offline.** No command but `serve` and those that are given a database elsewhere opens a network connection. Nothing is written unless
-  `--save`, `db upgrade` or `serve` ask for it, and then only in the data directory (`PLANNER_DATA_DIR`, else the system's usual place)
-  or in the database named by `--database-url` or `PLANNER_DATABASE_URL`.
+- **Offline.** No command but `prices refresh`, `serve` and those that are given a database elsewhere opens a network connection. Nothing is
+  written unless `--save`, `prices refresh`, `db upgrade` or `serve` ask for it, and then only in the data directory (`PLANNER_DATA_DIR`, else the
+  system's usual place) or in the database named by `--database-url` or `PLANNER_DATABASE_URL`.
+- **Asking AWS.** `prices refresh` takes credentials from where the AWS CLI does: `AWS_PROFILE`, `AWS_ACCESS_KEY_ID` with `AWS_SECRET_ACCESS_KEY`, a
+  sign-on, an attached role. `AWS_ENDPOINT_URL` sends every question elsewhere; `PLANNER_AWS_PRICE_LIST_URL` and `PLANNER_AWS_SPOT_ADVISOR_URL` name
+  a mirror of the public files. What needs no credentials is read without any.
 - **Spreadsheets.** A CSV cell that a spreadsheet would take for a formula begins with an apostrophe. Lists are joined by ` | `, what does not
   apply is empty, never 0.
 
@@ -52,6 +55,7 @@ CSV_TABLES: Sequence[tuple[str, tuple[str, ...]]] = (
     ("recommend", flat.RECOMMEND_COLUMNS),
     ("estimate", flat.ESTIMATE_COLUMNS),
     ("explain", flat.TERM_COLUMNS),
+    ("prices refresh", flat.REFRESH_COLUMNS),
     ("prices list", flat.PRICE_COLUMNS),
     ("prices history", HISTORY_COLUMNS),
     ("instances", flat.INSTANCE_COLUMNS),

@@ -76,6 +76,12 @@ ANSWER_COLUMNS: tuple[str, ...] = ("id", "model.name", "prices.snapshot_id", "pr
 RECOMMEND_COLUMNS = ROW_COLUMNS + ANSWER_COLUMNS
 ESTIMATE_COLUMNS = tuple(c for c in ROW_COLUMNS if c != "rank") + ANSWER_COLUMNS
 
+REFRESH_COLUMNS: tuple[str, ...] = (
+    *("source", "region", "state", "rows", "excluded", "published", "why", "kept_as_of"),
+    *("snapshot_id", "previous_snapshot_id", "published_at"),
+)
+"""Columns of one source asked about one region; `excluded` counts what was left out."""
+
 PRICE_COLUMNS: tuple[str, ...] = PRICE_FIELDS
 
 INSTANCE_COLUMNS: tuple[str, ...] = (

@@ -1,0 +1,151 @@
+"""`planner prices refresh`: ask the live sources and publish the next price snapshot."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from planner.cli.errors import Exit, UsageError
+from planner.cli.options import listed, some, whole_number
+from planner.ports import Document
+
+if TYPE_CHECKING:
+    from planner.services.refresh_prices import RefreshRequest
+    from pricing.aws.session import Access
+    from pricing.market import Discount
+
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+MOST_WORKERS = 64
+
+
+def add_flags(parser: ArgumentParser) -> None:
+    """Add what to ask, as whom, and how."""
+    parser.add_argument(
+        "--region",
+        action="append",
+        type=some,
+        metavar="TEXT",
+        help="only these AWS regions, or all (repeatable or comma-separated; default: those that the account has enabled, without an account those of the newest snapshot)",
+    )
+    parser.add_argument(
+        "--source",
+        action="append",
+        type=some,
+        metavar="TEXT",
+        help="only these sources, among them those that are asked only when named (repeatable or comma-separated)",
+    )
+    parser.add_argument("--profile", metavar="NAME", help="the AWS profile to ask as")
+    parser.add_argument("--role-arn", metavar="ARN", help="the role to take on for asking")
+    parser.add_argument("--external-id", metavar="TEXT", help="the external id that the role's owner asks for")
+    parser.add_argument("--endpoint-url", metavar="URL", help="ask this address instead of AWS")
+    parser.add_argument(
+        "--discounts", metavar="FILE.toml", help="a private agreement, whose prices stand as contracted from now on"
+    )
+    parser.add_argument(
+        "--accept-incomplete", action="store_true", help="take answers that are much shorter than the last ones too"
+    )
+    parser.add_argument("--workers", metavar="N", help="answers read at once (default 8)")
+    parser.add_argument(
+        "--watch",
+        metavar="INTERVAL",
+        help="refresh again and again, for example every 30m, 6h or 1d, until interrupted",
+    )
+    parser.add_argument("--no-store", action="store_true", help="record nothing in the database")
+
+
+def run(args: Namespace) -> int:
+    """Refresh once, or again and again; 4 when a source failed, though the rest was published."""
+    interval_s = interval("--watch", args.watch) if args.watch is not None else None
+    request, access = _request(args), _access(args)
+    if interval_s is not None:
+        from planner.cli.watching import watch
+
+        return watch(lambda: refreshed(request, access, record=not args.no_store), interval_s, args.format)
+    document = refreshed(request, access, record=not args.no_store)
+    show_document(document, args.format)
+    return Exit.ANSWER if document["complete"] else Exit.SOURCE_UNAVAILABLE
+
+
+def refreshed(request: RefreshRequest, access: Access, *, record: bool) -> Document:
+    """Refresh once, with progress and failures on standard error."""
+    from planner.bootstrap import refresh_prices
+    from planner.cli.output import complain
+    from planner.cli.refresh_progress import shown_progress
+    from planner.services.refresh_prices import failures_by_reason
+
+    with shown_progress() as progress:
+        document = refresh_prices(request, access=access, record=record, progress=progress)
+    for source, regions, why in failures_by_reason(document):
+        complain(f"{source}{_in(regions)}: {why}")
+    return document
+
+
+def _in(regions: list[str]) -> str:
+    return f" ({', '.join(regions)})" if regions else ""
+
+
+def show_document(document: Document, form: str) -> None:
+    """Write what came of a refresh."""
+    from planner.cli.render import show
+
+    def rows() -> tuple[tuple[str, ...], list[list[str]]]:
+        from planner.reports.flat import REFRESH_COLUMNS, rows_of
+
+        answer = {name: document[name] for name in ("snapshot_id", "previous_snapshot_id", "published_at")}
+        counted = [{**source, "excluded": sum(source["excluded"].values())} for source in document["sources"]]
+        return REFRESH_COLUMNS, rows_of(counted, REFRESH_COLUMNS, answer)
+
+    def table(answer: Document, *, width: int, colour: bool) -> str:
+        from planner.cli.refresh_table import refresh_text
+
+        return refresh_text(answer, width=width, colour=colour)
+
+    show(document, form, rows=rows, table=table)
+
+
+def _request(args: Namespace) -> RefreshRequest:
+    from planner.services.refresh_prices import RefreshRequest
+
+    workers = 8 if args.workers is None else whole_number("--workers", args.workers)
+    if not 1 <= workers <= MOST_WORKERS:
+        raise UsageError(f"--workers: {workers} must be from 1 to {MOST_WORKERS}")
+    return RefreshRequest(
+        regions=listed(args.region),
+        sources=listed(args.source),
+        discounts=None if args.discounts is None else _discounts(args.discounts),
+        accept_incomplete=args.accept_incomplete,
+        workers=workers,
+    )
+
+
+def _access(args: Namespace) -> Access:
+    from pricing.aws.session import Access
+
+    if args.external_id is not None and args.role_arn is None:
+        raise UsageError("--external-id: goes with --role-arn, which is missing")
+    return Access(
+        profile=args.profile, role_arn=args.role_arn, external_id=args.external_id, endpoint_url=args.endpoint_url
+    )
+
+
+def _discounts(path: str) -> tuple[Discount, ...]:
+    from pricing.discounts import parse_agreement
+
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as e:
+        raise UsageError(f"--discounts: {path!r} cannot be read: {e.strerror or e}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"--discounts: {path}: is not a text in UTF-8") from None
+    return parse_agreement(text, Path(path).name)
+
+
+def interval(flag: str, text: str) -> float:
+    """Return an interval written as 30m, 6h or 1d in seconds."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd])", text.strip().lower())
+    seconds = float(found[1]) * SECONDS[found[2]] if found else 0.0
+    if not 1 <= seconds <= 366 * SECONDS["d"]:
+        raise UsageError(f"{flag}: {text!r} is not an interval; write it as 30m, 6h or 1d")
+    return seconds

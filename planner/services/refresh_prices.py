@@ -1,0 +1,391 @@
+"""`refresh_prices`: sources are asked, what they say is merged into the newest snapshot, and the next one is published whole or not at all.
+
+The newest snapshot is the base and the shipped one the floor. A source that fails leaves its last good figures with their age; a
+database that fails costs its records, never the snapshot.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Protocol
+
+from planner.ports import Clock, Document
+from planner.services.documents import instant
+from pricing.catalog import Catalog, near_misses
+from pricing.contents import SnapshotContents
+from pricing.errors import CredentialsMissing, SourceFailed, UnknownName
+from pricing.market import Discount, Notice, NoticeKind, SpotChange
+from pricing.merge import SPOT_WINDOW, Failure, Merged, merge
+from pricing.model import SHIPPED, SnapshotMeta
+from pricing.refresh.errors import NotPublished
+from pricing.refresh.lock import only_publisher, only_refresh
+from pricing.refresh.plan import Outcome, chosen, planned
+from pricing.refresh.publishing import checked, publish, sweep
+from pricing.refresh.run import WORKERS, Progress, read_all, rows_in
+from pricing.refresh.staging import Staging
+from pricing.snapshot import verify_snapshot
+from pricing.source import Ask, Source
+
+PROVIDER = "aws"
+EVERYWHERE = "all"
+SERVICE = "refresh"
+"""Source of the notices about the refresh itself."""
+
+STAND_INS: Mapping[str, str] = {"price_list": "price_list_files", "savings_plans": "savings_plan_files"}
+"""Sources that need credentials, and those that say the same without."""
+
+CLOCKS_DIFFER = timedelta(minutes=5)
+
+
+class RecordFailed(Exception):  # noqa: N818 - reads as what it says
+    """The database could not take or give what it was asked; the message is one line."""
+
+
+class PriceRecords(Protocol):
+    """What a refresh keeps in a database, where there is one. Every call raises `RecordFailed` when it cannot."""
+
+    def newest_spot_change(self, region: str) -> datetime | None:
+        """Return from when on spot changes of a region are not recorded yet, None where none are."""
+
+    def keep_spot_changes(self, changes: Sequence[SpotChange]) -> None:
+        """Record changes; those that are there already are passed over."""
+
+    def spot_changes(self, region: str, since: datetime) -> Sequence[SpotChange]:
+        """Return the changes of a region since a moment, with each pool's last one before."""
+
+    def record_snapshot(self, catalog: Catalog) -> None:
+        """Record a published snapshot."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefreshRequest:
+    """What to ask. Empty `sources`: the default ones; empty `regions`: those of the account, else those of the snapshot."""
+
+    regions: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    discounts: tuple[Discount, ...] | None = None
+    accept_incomplete: bool = False
+    workers: int = WORKERS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """Where a refresh works and whom it can ask."""
+
+    sources: tuple[Source, ...]
+    data_dir: Path
+    snapshots_dir: Path
+    open_newest: Callable[[], Catalog]
+    open_shipped: Callable[[], Catalog]
+    clock: Clock
+    access: str = ""  # whose answers the staged readings are: account and address
+    check_credentials: Callable[[], None] = lambda: None  # raises CredentialsMissing
+    enabled_regions: Callable[[], Sequence[str]] | None = None  # of the account; raises SourceFailed
+    records: PriceRecords | None = None
+    alerts: Callable[[Catalog, Catalog], list[Document]] = lambda _before, _after: []
+    open_path: Callable[[Path], Catalog] | None = None
+    known_regions: frozenset[str] = field(default_factory=frozenset)
+
+
+def refresh_prices(
+    request: RefreshRequest, around: Surroundings, *, progress: Callable[[Progress], None] = lambda _: None
+) -> Document:
+    """Ask, merge, check, publish, record, and return what came of it (the document of `planner prices refresh`).
+
+    Raises UnknownName for a source or region, RefreshBusy while another refresh runs, NotWritable, NotPublished, and SnapshotError
+    where the newest snapshot is damaged: it names the file, and nothing is published from anything older in silence.
+    """
+    sources = chosen(around.sources, request.sources)
+    stand_ins = {
+        name: source
+        for name, other in STAND_INS.items()
+        for source in around.sources
+        if source.name == other and source not in sources
+    }
+    with only_refresh(around.data_dir):
+        return _Refresh(request, around, sources, stand_ins, progress).done()
+
+
+class _Refresh:
+    """One refresh under its lock."""
+
+    def __init__(
+        self,
+        request: RefreshRequest,
+        around: Surroundings,
+        sources: tuple[Source, ...],
+        stand_ins: Mapping[str, Source],
+        progress: Callable[[Progress], None],
+    ) -> None:
+        self._request, self._around, self._sources = request, around, sources
+        self._stand_ins, self._progress = stand_ins, progress
+        self._at = around.clock()
+        self._staging = Staging(folder=around.data_dir / "staging", access=around.access)
+        self._said: list[Notice] = []
+
+    def done(self) -> Document:
+        around = self._around
+        for folder in (around.snapshots_dir, around.data_dir / "staging"):
+            sweep(folder, now=self._at)
+        base = around.open_newest()
+        verify_snapshot(base.path)
+        no_credentials = self._no_credentials()
+        regions = self._regions(base, no_credentials)
+        asks = self._asks(base, regions)
+        published = base.meta.published_at if base.meta.origin != SHIPPED else None
+        outcomes = read_all(
+            planned(self._sources, regions),
+            lambda unit: asks[unit.region],
+            staging=self._staging,
+            newer_than=published,
+            stand_ins=self._stand_ins,
+            no_credentials=no_credentials,
+            workers=self._request.workers,
+            progress=self._progress,
+        )
+        return self._published(outcomes)
+
+    # -- asking ---------------------------------------------------------------------------------------------------
+
+    def _no_credentials(self) -> CredentialsMissing | None:
+        if not any(source.needs_credentials for source in self._sources):
+            return None
+        try:
+            self._around.check_credentials()
+        except CredentialsMissing as e:
+            return e
+        return None
+
+    def _regions(self, base: Catalog, no_credentials: CredentialsMissing | None) -> tuple[str, ...]:
+        if not any(source.regional for source in self._sources):
+            return ()
+        snapshot = tuple(sorted({q.region for q in base.quotes(providers=[PROVIDER])}))
+        named = [name.strip().lower() for name in self._request.regions]
+        if named and EVERYWHERE not in named:
+            known = self._around.known_regions | set(snapshot)
+            for name in named:
+                if known and name not in known:
+                    raise UnknownName("region", name, near_misses(name, known))
+            return tuple(dict.fromkeys(named))
+        if self._around.enabled_regions is not None and no_credentials is None:
+            try:
+                return tuple(self._around.enabled_regions())
+            except SourceFailed as e:
+                self._note(f"{e}; asked about the {len(snapshot)} regions of the snapshot instead", "regions")
+        return snapshot
+
+    def _asks(self, base: Catalog, regions: Iterable[str]) -> dict[str | None, Ask]:
+        types = frozenset(t.instance_type for t in base.instance_types(PROVIDER))
+        chips = tuple(base.accelerators.values())
+        return {
+            region: Ask(
+                region=region,
+                at=self._at,
+                chips=chips,
+                instance_types=types,
+                spot_since=None if region is None else self._spot_since(region),
+            )
+            for region in (None, *regions)
+        }
+
+    def _spot_since(self, region: str) -> datetime | None:
+        """Return from when on spot changes are wanted: what a database has is not asked for again, and without one the window is enough."""
+        records = self._around.records
+        if records is not None and any(source.name == "spot" for source in self._sources):
+            try:
+                return records.newest_spot_change(region)
+            except RecordFailed as e:
+                self._note(f"spot changes are not recorded: {e}", "database")
+        return self._at - SPOT_WINDOW
+
+    # -- publishing -----------------------------------------------------------------------------------------------
+
+    def _published(self, outcomes: Sequence[Outcome]) -> Document:
+        around = self._around
+        recorded = self._recorded_spot(outcomes)
+        stood_in = {
+            (o.unit.instead_of or "", o.unit.region): o.unit.source.name
+            for o in outcomes
+            if o.unit.instead_of is not None and o.reading is not None
+        }
+        failures = []
+        for outcome in outcomes:
+            if outcome.failure is None:
+                continue
+            unit = outcome.unit
+            if (other := stood_in.get((unit.source.name, unit.region))) is not None:
+                self._said.append(
+                    Notice(
+                        kind=NoticeKind.NOTE,
+                        source=unit.source.name,
+                        subject=unit.region or "all regions",
+                        detail=f"{_why(outcome.failure)}; {other} was read instead",
+                    )
+                )
+            else:
+                failures.append(
+                    Failure(source=unit.source.name, region=unit.region, why=_why(outcome.failure), provider=PROVIDER)
+                )
+        with only_publisher(around.data_dir):
+            base = around.open_newest()  # anew: a sheet may have been imported meanwhile
+            before = base.contents()
+            merged = merge(
+                before,
+                around.open_shipped().contents(),
+                [o.reading for o in outcomes if o.reading is not None],
+                at=self._at,
+                failures=failures,
+                spot_changes=recorded,
+                discounts=self._request.discounts,
+                accept_incomplete=self._request.accept_incomplete,
+                notices=self._clock_note(base.meta),
+            )
+            try:
+                after = self._written(base, before, merged)
+            except NotPublished:  # the same answers would be refused again
+                self._forget(outcomes)
+                raise
+        self._forget(outcomes)
+        alerts: list[Document] = []
+        if after is not base:
+            self._record(after)
+            alerts = around.alerts(base, after)
+        return self._document(outcomes, merged, base, after, stood_in, alerts)
+
+    def _forget(self, outcomes: Iterable[Outcome]) -> None:
+        for outcome in outcomes:
+            self._staging.drop(outcome.unit)
+
+    def _clock_note(self, base: SnapshotMeta) -> tuple[Notice, ...]:
+        if base.origin != SHIPPED and base.published_at > self._at + CLOCKS_DIFFER:
+            self._note(
+                f"the newest snapshot was published at {instant(base.published_at)}, after this machine's clock ({instant(self._at)}): check the clock",
+                "clock",
+            )
+        return tuple(self._said)
+
+    def _written(self, base: Catalog, before: SnapshotContents, merged: Merged) -> Catalog:
+        """Return the catalog of the new snapshot, or the base where there is nothing to publish."""
+        new_agreement = self._request.discounts is not None and self._request.discounts != before.discounts
+        if not merged.accepted and not new_agreement:
+            return base
+        now = self._around.clock()
+        contents = checked(before, merged.contents, today=max(now, self._at).date())
+        path, _ = publish(self._around.snapshots_dir, contents, now=now, after=base.meta)
+        if self._around.open_path is not None:
+            return self._around.open_path(path)
+        from pricing.snapshot import open_snapshot  # noqa: PLC0415
+
+        return open_snapshot(path)
+
+    # -- the database ---------------------------------------------------------------------------------------------
+
+    def _recorded_spot(self, outcomes: Iterable[Outcome]) -> dict[str, Sequence[SpotChange]]:
+        """Record the spot changes that were read, and return what the database now knows of each region's window."""
+        records = self._around.records
+        known: dict[str, Sequence[SpotChange]] = {}
+        if records is None:
+            return known
+        for outcome in outcomes:
+            reading = outcome.reading
+            if reading is None or not reading.spot_changes or reading.scope.region is None:
+                continue
+            try:
+                records.keep_spot_changes(reading.spot_changes)
+                known[reading.scope.region] = records.spot_changes(reading.scope.region, self._at - SPOT_WINDOW)
+            except RecordFailed as e:
+                self._note(f"spot changes are not recorded: {e}", "database")
+                break
+        return known
+
+    def _record(self, catalog: Catalog) -> None:
+        if self._around.records is None:
+            return
+        try:
+            self._around.records.record_snapshot(catalog)
+        except RecordFailed as e:
+            self._note(f"the snapshot is published and not recorded: {e}", "database")
+
+    def _note(self, detail: str, subject: str) -> None:
+        notice = Notice(kind=NoticeKind.NOTE, source=SERVICE, subject=subject, detail=detail)
+        if notice not in self._said:
+            self._said.append(notice)
+
+    # -- the answer -----------------------------------------------------------------------------------------------
+
+    def _document(  # noqa: PLR0917 - what a refresh has found, in the order in which it was found
+        self,
+        outcomes: Sequence[Outcome],
+        merged: Merged,
+        base: Catalog,
+        after: Catalog,
+        stood_in: Mapping[tuple[str, str | None], str],
+        alerts: list[Document],
+    ) -> Document:
+        kept = {(k.failure.source, k.failure.region): k.as_of for k in merged.kept}
+        sources = []
+        for outcome in outcomes:
+            key = (outcome.unit.source.name, outcome.unit.region)
+            other = stood_in.get(key)
+            sources.append(_source(outcome, merged.refused.get(key), kept.get(key), other))
+        published = after is not base
+        meta = after.meta
+        notices = dict.fromkeys((*merged.notices, *self._said))
+        return {
+            "snapshot_id": meta.snapshot_id,
+            "previous_snapshot_id": base.meta.snapshot_id,
+            "published": published,
+            "published_at": instant(meta.published_at),
+            "day": meta.day.isoformat(),
+            "quotes": meta.quote_count,
+            "instance_types": meta.instance_type_count,
+            "complete": all(source["state"] != "failed" for source in sources),
+            "sources": sources,
+            "changes": dict(merged.changes) if published else {"new": 0, "changed": 0, "withdrawn": 0, "unchanged": base.meta.quote_count},
+            "notices": [
+                {
+                    "kind": notice.kind.value,
+                    "source": notice.source,
+                    "subject": notice.subject,
+                    "detail": notice.detail,
+                    "count": notice.count,
+                }
+                for notice in notices
+            ],
+            "alerts": alerts,
+        }  # fmt: skip
+
+
+def _why(error: SourceFailed) -> str:
+    return error.why + (f"; {error.remedy}" if error.remedy else "")
+
+
+def _source(outcome: Outcome, refused: str | None, kept_as_of: datetime | None, other: str | None) -> Document:
+    """Return one line of `sources`."""
+    reading = outcome.reading
+    why = refused
+    if outcome.failure is not None:
+        why = _why(outcome.failure) + (f"; {other} was read instead" if other else "")
+    return {
+        "source": outcome.unit.source.name,
+        "region": outcome.unit.region,
+        "state": "failed" if why is not None else "resumed" if outcome.resumed else "read",
+        "rows": rows_in(outcome),
+        "excluded": {} if reading is None else dict(sorted(reading.excluded.items())),
+        "published": None if reading is None else reading.published,
+        "why": why,
+        "kept_as_of": None if kept_as_of is None else instant(kept_as_of),
+    }
+
+
+def failures_by_reason(document: Document) -> list[tuple[str, list[str], str]]:
+    """Return (source, regions, why) for each source that failed, regions with the same reason together."""
+    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for source in document["sources"]:
+        if source["state"] == "failed":
+            groups[source["source"], source["why"]].append(source["region"])
+    return [(name, [r for r in regions if r is not None], why) for (name, why), regions in groups.items()]
