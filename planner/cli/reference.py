@@ -7,8 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from planner.cli.errors import EXIT_MEANINGS
 from planner.cli.parser import VERBS, parser_for
+from planner.cli.verbs.prices_diff import DIFF_COLUMNS
 from planner.cli.verbs.prices_history import HISTORY_COLUMNS
 from planner.reports import flat
+from planner.services.list_snapshots import SNAPSHOT_FIELDS
+from planner.services.show_availability import ZONE_FIELDS
 
 INTRODUCTION = """# Command line
 
@@ -58,6 +61,9 @@ CSV_TABLES: Sequence[tuple[str, tuple[str, ...]]] = (
     ("prices refresh", flat.REFRESH_COLUMNS),
     ("prices list", flat.PRICE_COLUMNS),
     ("prices history", HISTORY_COLUMNS),
+    ("prices diff", DIFF_COLUMNS),
+    ("prices snapshots", SNAPSHOT_FIELDS),
+    ("prices availability", ZONE_FIELDS),
     ("instances", flat.INSTANCE_COLUMNS),
     ("models list", flat.MODEL_LIST_COLUMNS),
     ("models show", flat.MODEL_COLUMNS),

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from planner.cli.main import main
+from planner.cli.market_tables import availability_text
+from planner.cli.verbs.prices_diff import DIFF_COLUMNS
 from planner.cli.verbs.prices_history import HISTORY_COLUMNS
+from pricing.model import PurchaseOption
+from pricing.snapshot import open_snapshot, shipped_snapshot_path, write_snapshot
 
 
 @pytest.fixture
@@ -82,3 +89,129 @@ def test_the_cheapest_of_a_chip(data: Path, capsys: pytest.CaptureFixture[str]) 
     out = said(capsys, *words, "--purchase", "on_demand", "--sort", "price", "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(out)))
     assert [(r["instance_type"], r["effective_unit_price"]) for r in rows] == [("p5.4xlarge", "6.88"), ("p5.48xlarge", "55.04")]  # fmt: skip
+
+
+MOVED_TO = datetime(2026, 11, 30, 12, tzinfo=UTC)
+
+
+def publish_moved(folder: Path) -> str:
+    """Publish the shipped snapshot with the on-demand price of p5.48xlarge in us-east-1 a tenth higher, and that of g5.xlarge gone."""
+    with open_snapshot(shipped_snapshot_path()) as shipped:
+        contents = shipped.contents()
+    quotes = []
+    for q in contents.quotes:
+        place = (q.provider, q.instance_type, q.region, q.purchase_option)
+        if place == ("aws", "g5.xlarge", "us-east-1", PurchaseOption.ON_DEMAND):
+            continue
+        dearer = place == ("aws", "p5.48xlarge", "us-east-1", PurchaseOption.ON_DEMAND)
+        quotes.append(dataclasses.replace(q, effective_unit_price=Decimal("60.544")) if dearer else q)
+    moved = dataclasses.replace(contents, quotes=tuple(quotes))
+    meta = write_snapshot(folder / "snapshots" / "2026-11-30-x.sqlite", moved, published_at=MOVED_TO, origin="refresh")
+    return meta.snapshot_id
+
+
+def test_diff_of_two_snapshots(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    new = publish_moved(data)
+    out = said(capsys, "prices", "diff", "shipped", new[:8])
+    assert max(map(len, out.splitlines())) <= 80
+    (row,) = [line for line in out.splitlines() if "+10.0 %" in line]  # 55.04 x 1.1 = 60.544
+    assert row.split() == ["p5.48xlarge", "on-demand", "us-east-1", "55.04", "60.54", "+10.0", "%"]
+    with open_snapshot(shipped_snapshot_path()) as shipped:
+        rest = shipped.meta.quote_count - 2
+    assert out.splitlines()[-1] == f"1 changed, 0 added, 1 removed, {rest:,} unchanged"
+    rows = list(csv.DictReader(io.StringIO(said(capsys, "prices", "diff", "2026-07-21", "latest", "--format", "csv"))))
+    assert tuple(rows[0]) == DIFF_COLUMNS
+    assert [(r["state"], r["instance_type"], r["old_unit_price"], r["new_unit_price"]) for r in rows] == [
+        ("changed", "p5.48xlarge", "55.04", "60.544"),
+        ("removed", "g5.xlarge", "1.006", ""),
+    ]
+    document = json.loads(
+        said(capsys, "prices", "diff", "shipped", "latest", "--min-change", "11%", "--format", "json")
+    )
+    assert (document["changed"], len(document["removed"])) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("shipped",), "planner prices diff: SNAP2 is missing"),
+        (("shiped", "latest"), "planner prices diff: SNAP1: unknown snapshot 'shiped'; did you mean shipped?; `planner prices snapshots` lists them"),
+        (("shipped", "2026-02-30"), "planner prices diff: SNAP2: '2026-02-30' is not a day (day "),
+        (("2001-01-01", "latest"), "planner prices diff: SNAP1: '2001-01-01' is before the oldest price snapshot here"),
+        (("shipped", "latest", "--min-change", "some"), "planner prices diff: --min-change: 'some' is not an amount"),
+        (("shipped", "latest", "--min-change=-5%"), "planner prices diff: --min-change: '-5%' must be at least 0"),
+        (("shipped", "latest", "--region", "us-esat-1"), "planner prices diff: --region: unknown region 'us-esat-1'; did you mean us-east-1"),
+    ],
+)  # fmt: skip
+def test_a_diff_that_cannot_be(
+    words: tuple[str, ...], complaint: str, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["prices", "diff", *words]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(complaint)
+    assert err.count("\n") == 1
+
+
+def test_snapshots_that_are_kept_and_one_that_cannot_be_read(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    new = publish_moved(data)
+    (data / "snapshots" / "2026-08-01-0123456789abcdef.sqlite").write_bytes(b"torn")
+    document = json.loads(said(capsys, "prices", "snapshots", "--format", "json"))
+    first, second = document["snapshots"]
+    assert (first["snapshot_id"], first["origin"], first["day"], first["published_at"]) == (new, "refresh", "2026-11-30", "2026-11-30T12:00:00Z")  # fmt: skip
+    assert (second["origin"], second["day"]) == ("shipped", "2026-07-20")
+    assert second["bytes"] == shipped_snapshot_path().stat().st_size
+    assert second["quotes"] == first["quotes"] + 1
+    (bad,) = document["unreadable"]
+    assert "not a price snapshot" in bad["why"]
+    out = said(capsys, "prices", "snapshots")
+    assert out.splitlines()[2].startswith(f"{new}  2026-11-30  refresh"), "what answers use stands first"
+    assert "Cannot be read: " in " ".join(out.split())
+    assert said(capsys, "prices", "snapshots", "--limit", "1").count("shipped") == 0
+
+
+def test_availability_says_what_is_not_known_and_what_the_cap_means(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = said(capsys, "prices", "availability", "p5.48xlarge")
+    assert "p5.48xlarge in us-east-1" in out
+    (row,) = [line for line in out.splitlines() if line.startswith("use1-az4")]
+    assert "55.04" in row, "spot costs what on-demand costs"
+    assert "nothing to be had" in row
+    assert "not that there is capacity" in out
+    assert "`planner prices refresh --source quotas` asks (needs servicequotas:GetServiceQuota)" in " ".join(
+        out.split()
+    )
+    rows = list(csv.DictReader(io.StringIO(said(capsys, "prices", "availability", "p5.48xlarge", "--format", "csv"))))
+    assert {r["availability_zone_id"]: r["spot_at_on_demand_cap"] for r in rows}["use1-az4"] == "true"
+    assert main(["prices", "availability", "p5.48xlarg"]) == 2
+    assert "did you mean p5.48xlarge" in capsys.readouterr().err
+
+
+def test_availability_of_what_was_asked() -> None:
+    document = {
+        "instance_type": "p5.48xlarge", "region": "us-east-1", "snapshot_id": "0123456789abcdef", "as_of": "2026-11-30T11:00:00Z",
+        "zones": [{"availability_zone_id": "use1-az4", "availability_zone": "us-east-1b", "offered": True, "spot_unit_price": None, "currency": None,
+                   "spot_at_on_demand_cap": None, "spot_retrieved_at": None, "source": "offerings", "retrieved_at": "2026-11-30T11:00:00Z"}],
+        "spot_statistics": [],
+        "interruption": {"band": "10-15%", "savings_over_on_demand_fraction": 0.63, "source": "advisor", "retrieved_on": "2026-11-29"},
+        "placement_scores": [{"availability_zone_id": "use1-az4", "score": 3, "target_capacity": 1, "target_unit": "units", "instance_types": "p5.48xlarge,p5en.48xlarge", "retrieved_at": "2026-11-30T11:00:00Z"}],
+        "capacity_blocks": [{"starts_at": "2026-12-01T12:17:00Z", "minutes": 1393, "instance_count": 2, "availability_zone_id": "use1-az4", "availability_zone": None,
+                             "upfront": "1857.33", "unit_price": "39.99992821249102656137832017", "currency": "USD", "retrieved_at": "2026-11-30T11:00:00Z"}],
+        "quotas": [{"purchase_option": "spot", "code": "L-C4BD4855", "name": "All P5 Spot Instance Requests", "applied": False, "instances_possible": 0,
+                    "verdict": "needs 192 vCPU of L-C4BD4855, the account may run 0: ask for an increase", "retrieved_at": "2026-11-30T11:00:00Z"}],
+    }  # fmt: skip
+    out = availability_text(document, now=MOVED_TO, width=100, colour=False)
+    said = " ".join(out.split())
+    for part in (
+        "newest figure 2026-11-30, 1 hour old",
+        "no price",
+        "10-15% of spot instances were interrupted in a month; spot was 63 % below on-demand",
+        "no promise, and no interruption rate",
+        "23.22 h",
+        "1,857 USD",
+        "40.00",
+        "spot: 0 instances at once; needs 192 vCPU of L-C4BD4855, the account may run 0: ask for an increase",
+        "the default of every account",
+    ):
+        assert part in said, part

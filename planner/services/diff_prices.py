@@ -1,0 +1,117 @@
+"""`diff_prices`: what two price snapshots have unlike, as the document of `planner prices diff`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any
+
+from planner.ports import Document
+from planner.services.documents import instant
+from planner.services.list_prices import matching, plain, selected
+from pricing.catalog import Catalog
+from pricing.history import same_price
+from pricing.model import Quote, SnapshotMeta
+
+KEY_FIELDS = (
+    "provider",
+    "instance_type",
+    "region",
+    "availability_zone_id",
+    "availability_zone",
+    "purchase_option",
+    "plan_type",
+    "offering_class",
+    "term_years",
+    "payment_option",
+    "currency",
+    "unit",
+)
+CHANGED_FIELDS = (*KEY_FIELDS, "old_unit_price", "new_unit_price", "change_fraction")
+ONE_SIDED_FIELDS = (*KEY_FIELDS, "unit_price")
+
+Key = tuple[Any, ...]
+
+
+def diff_prices(old: Catalog, new: Catalog, *, min_change_fraction: Decimal = Decimal(0), **filters: Any) -> Document:
+    """Return `{from, to, changed[…], added[…], removed[…], unchanged}`: what is paid per `unit` in each, upfront spread over the term.
+
+    `changed` has what moved by at least `min_change_fraction`, the largest relative change first; `unchanged` counts what did not move at
+    all, prices written with more or fewer decimals included. Prices of unlike currency or unit are never set against each other: one is
+    removed, the other added. `filters` are those of `list_prices`; a name that either snapshot has is known.
+    """
+    selection = selected([old, new], **filters)
+    before, after = by_key(matching(old, selection)), by_key(matching(new, selection))
+    changed: list[tuple[Decimal, Key, Document]] = []
+    unchanged = 0
+    for key in before.keys() & after.keys():
+        was, now = before[key].effective_unit_price, after[key].effective_unit_price
+        if same_price(was, now):
+            unchanged += 1
+            continue
+        fraction = now / was - 1
+        if abs(fraction) >= min_change_fraction:
+            changed.append((-abs(fraction), order(key), change(after[key], was, fraction)))
+    return {
+        "from": snapshot(old.meta),
+        "to": snapshot(new.meta),
+        "changed": [document for _, _, document in sorted(changed, key=lambda each: each[:2])],
+        "added": [one_sided(after[key]) for key in sorted(after.keys() - before.keys(), key=order)],
+        "removed": [one_sided(before[key]) for key in sorted(before.keys() - after.keys(), key=order)],
+        "unchanged": unchanged,
+    }
+
+
+def by_key(quotes: Iterable[Quote]) -> dict[Key, Quote]:
+    """Return the quotes by what tells them apart; of several of one thing the one that is in effect last, then the one read last."""
+    found: dict[Key, Quote] = {}
+    for quote in quotes:
+        key = key_of(quote)
+        other = found.get(key)
+        if other is None or newness(quote) > newness(other):
+            found[key] = quote
+    return found
+
+
+def key_of(quote: Quote) -> Key:
+    """Return what tells a price from another. A zone is its id: its name is another zone for another account, and can be missing."""
+    zone = quote.availability_zone_id or quote.availability_zone
+    fields = (name for name in KEY_FIELDS if not name.startswith("availability_zone"))
+    return (zone, *(getattr(quote, name) for name in fields))
+
+
+def newness(quote: Quote) -> tuple[bool, Any, Any]:
+    """Return what orders two quotes of one thing."""
+    return (quote.effective_from is not None, quote.effective_from or quote.retrieved_at.date(), quote.retrieved_at)
+
+
+def order(key: Key) -> Key:
+    """Return a key that can be sorted: what does not apply goes first."""
+    return tuple((part is not None, part) for part in (*key[1:4], *key))
+
+
+def change(quote: Quote, was: Decimal, fraction: Decimal) -> Document:
+    """Return one price that moved."""
+    return {
+        **{name: plain(getattr(quote, name)) for name in KEY_FIELDS},
+        "old_unit_price": plain(was),
+        "new_unit_price": plain(quote.effective_unit_price),
+        "change_fraction": float(fraction),
+    }
+
+
+def one_sided(quote: Quote) -> Document:
+    """Return one price that only one snapshot has."""
+    return {
+        **{name: plain(getattr(quote, name)) for name in KEY_FIELDS},
+        "unit_price": plain(quote.effective_unit_price),
+    }
+
+
+def snapshot(meta: SnapshotMeta) -> Document:
+    """Return which snapshot it is."""
+    return {
+        "snapshot_id": meta.snapshot_id,
+        "day": meta.day.isoformat(),
+        "published_at": instant(meta.published_at),
+    }
