@@ -1,0 +1,1 @@
+"""What was billed: exports in FOCUS and CUR 2.0, read line by line into `BilledLine`."""
