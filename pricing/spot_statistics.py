@@ -36,6 +36,9 @@ MICROSECOND = timedelta(microseconds=1)
 DIGITS = Context(prec=28)
 """Significant digits of a mean, which seldom ends by itself; every other price here is one that was seen."""
 
+Zone = tuple[str, str, str | None, str | None]
+"""Provider, region, and the zone's name and id as a row states them."""
+
 OnDemand = Mapping[tuple[str, str, str, str], Decimal]
 """(provider, instance type, region, currency) -> list price of one instance-hour on demand."""
 
@@ -209,9 +212,9 @@ def one_an_instant(times: Sequence[int], prices: Sequence[Decimal]) -> tuple[lis
     return instants, kept
 
 
-def pools_of(changes: Sequence[SpotChange]) -> list[Pool]:
-    """Return the pool of each change: one for rows with and without the id of their zone."""
-    ids = zone_ids((c.provider, c.region, c.availability_zone, c.availability_zone_id) for c in changes)
+def pools_of(changes: Sequence[SpotChange], *, known: Iterable[Zone] = ()) -> list[Pool]:
+    """Return the pool of each change: one for rows with and without the id of their zone. `known` are zones seen elsewhere."""
+    ids = zone_ids([*known, *((c.provider, c.region, c.availability_zone, c.availability_zone_id) for c in changes)])
     names: dict[tuple[str, str, str], tuple[datetime, str]] = {}  # the newest name of a zone
     zones = []
     for c in changes:
@@ -241,8 +244,8 @@ def pools_of(changes: Sequence[SpotChange]) -> list[Pool]:
     return out
 
 
-def zone_ids(zones: Iterable[tuple[str, str, str | None, str | None]]) -> dict[tuple[str, str, str], str]:
-    """Return (provider, region, zone name) -> zone id where a name has one id; `zones` are provider, region, name, id.
+def zone_ids(zones: Iterable[Zone]) -> dict[tuple[str, str, str], str]:
+    """Return (provider, region, zone name) -> zone id, for names that have one id.
 
     A name with two ids comes from two accounts, and rows that have the name alone could be either's.
     """

@@ -1,9 +1,9 @@
-"""`SqlStore`: recommendations and price snapshots in SQLite or PostgreSQL."""
+"""`SqlStore`: recommendations, price snapshots and changes of spot prices in SQLite or PostgreSQL."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import TracebackType
@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 
 from planner.ports import Clock, Document
 from planner.services.documents import to_json_bytes
-from planner.store import schema
+from planner.store import schema, spot
 from planner.store.engine import LOCK_WAIT_S, PATIENT, WRITES, is_busy, make_engine, parse_url, shown
 from planner.store.errors import StoreBusy, StoreUnavailable
 from planner.store.rows import (
@@ -29,7 +29,9 @@ from planner.store.rows import (
     source_values,
 )
 from planner.store.tables import Base, InstanceTypeRow, QuoteRow, RecommendationRow, SnapshotRow, SnapshotSourceRow
+from pricing.market import SpotChange, SpotStatistics
 from pricing.model import InstanceType, Quote, SnapshotMeta
+from pricing.spot_statistics import OnDemand, statistics_of_columns
 
 
 class PublishedSnapshot(Protocol):
@@ -165,6 +167,55 @@ class SqlStore:
     def instance_types(self, snapshot_id: str) -> list[InstanceType]:
         """Return the instance types of a recorded snapshot, in its order; none when the snapshot was never recorded."""
         return [instance_type_of(row) for row in self._rows(_table(InstanceTypeRow), snapshot_id)]
+
+    # -- spot prices ----------------------------------------------------------------------------------------------
+
+    def record_spot_changes(self, changes: Iterable[SpotChange]) -> int:
+        """Write changes of spot prices and return how many are new: any order, any number of times, all of them or none.
+
+        ValueError for what is no price (zero, negative) or has no time zone.
+        """
+        given = list(changes)
+        if not given:
+            return 0
+        with self._writing() as connection:
+            return spot.insert_changes(connection, given)
+
+    def spot_changes(
+        self,
+        *,
+        instance_type: str,
+        region: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        provider: str = "aws",
+    ) -> list[SpotChange]:
+        """Return a type's changes by region, zone and time, both bounds included, and the one in force at `since` of each zone."""
+        with self._reading() as connection:
+            return spot.changes_of(
+                connection, provider=provider, instance_type=instance_type, region=region, since=since, until=until
+            )
+
+    def newest_spot_change(self, region: str, *, provider: str = "aws") -> datetime | None:
+        """Return when the newest change of a region began: from there on a refresh has to ask. None when none is kept."""
+        with self._reading() as connection:
+            return spot.newest(connection, provider=provider, region=region)
+
+    def spot_statistics(
+        self,
+        regions: Iterable[str],
+        window_start: datetime,
+        window_end: datetime,
+        on_demand: OnDemand,
+        *,
+        provider: str = "aws",
+    ) -> tuple[SpotStatistics, ...]:
+        """Return how the spot price of every pool of the regions moved in the window; see `pricing.spot_statistics`."""
+        with self._reading() as connection:
+            columns = spot.columns_of(
+                connection, provider=provider, regions=sorted(set(regions)), since=window_start, until=window_end
+            )
+        return statistics_of_columns(columns, window_start=window_start, window_end=window_end, on_demand=on_demand)
 
     # -- plumbing -------------------------------------------------------------------------------------------------
 

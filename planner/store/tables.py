@@ -10,7 +10,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import JSON, Date, Double, ForeignKey, Index, Integer, MetaData, Text
+from sqlalchemy import JSON, Date, Double, ForeignKey, Index, Integer, MetaData, Text, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from planner.store.types import ExactDecimal, UtcDateTime
@@ -132,6 +132,37 @@ class InstanceTypeRow(Base):
     source: Mapped[str]
     retrieved_on: Mapped[date | None]
     notes: Mapped[str]
+
+
+class SpotPoolRow(Base):
+    """One pool whose spot price is followed: a type in a zone. `zone` is the zone's id, or its name where no id is known."""
+
+    __tablename__ = "spot_pools"
+    __table_args__ = (
+        UniqueConstraint("provider", "region", "instance_type", "zone", "currency", name="uq_spot_pools_pool"),
+    )
+
+    pool_id: Mapped[int] = mapped_column(Integer, primary_key=True)
+    provider: Mapped[str]
+    region: Mapped[str]
+    instance_type: Mapped[str]
+    zone: Mapped[str]
+    currency: Mapped[str]
+    availability_zone_id: Mapped[str | None]
+    availability_zone: Mapped[str | None]
+
+
+class SpotPriceChangeRow(Base):
+    """From `since` on, this price, until the pool's next row. Two prices at one instant are two rows; who reads takes the dearer one."""
+
+    __tablename__ = "spot_price_changes"
+    __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012 - rows lie in the order of their key, and once
+
+    pool_id: Mapped[int] = mapped_column(
+        ForeignKey("spot_pools.pool_id", ondelete="CASCADE"), primary_key=True, autoincrement=False
+    )
+    since: Mapped[datetime] = mapped_column(primary_key=True)
+    unit_price: Mapped[Decimal] = mapped_column(primary_key=True)
 
 
 class RecommendationRow(Base):

@@ -16,7 +16,15 @@ from planner.store import SchemaNotCurrent, SqlStore, schema
 from planner.store.engine import WRITES, make_engine, parse_url
 
 ROOT = Path(__file__).parents[2]
-TABLES = {"price_snapshots", "price_snapshot_sources", "price_quotes", "instance_types", "recommendations"}
+TABLES = {
+    "price_snapshots",
+    "price_snapshot_sources",
+    "price_quotes",
+    "instance_types",
+    "recommendations",
+    "spot_pools",
+    "spot_price_changes",
+}
 
 
 @pytest.fixture

@@ -7,12 +7,15 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from planner.store import ForeignDatabase, SchemaNotCurrent, SqlStore, StoreBusy, schema
+from pricing.market import SpotChange
 from pricing.snapshot import open_snapshot, shipped_snapshot_path
 
 
@@ -42,12 +45,18 @@ def store(file: Path) -> Any:
         yield store
 
 
+NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
+SPOT_CHANGE = SpotChange(provider="aws", instance_type="g5.xlarge", region="us-east-1", availability_zone_id="use1-az6", availability_zone="us-east-1a", unit_price=Decimal("0.4"), since=NOON)  # fmt: skip
 DOORS: dict[str, Callable[[SqlStore], Any]] = {
     "save": lambda store: store.save(answer("a")),
     "get": lambda store: store.get("a"),
     "check": lambda store: store.check(),
     "record_snapshot": lambda store: store.record_snapshot(open_snapshot(shipped_snapshot_path())),
     "snapshots": lambda store: store.snapshots(),
+    "record_spot_changes": lambda store: store.record_spot_changes([SPOT_CHANGE]),
+    "spot_changes": lambda store: store.spot_changes(instance_type="g5.xlarge"),
+    "newest_spot_change": lambda store: store.newest_spot_change("us-east-1"),
+    "spot_statistics": lambda store: store.spot_statistics(["us-east-1"], NOON, NOON + timedelta(days=1), {}),
 }
 every_door = pytest.mark.parametrize("use", DOORS.values(), ids=DOORS)
 
