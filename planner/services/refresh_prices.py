@@ -19,13 +19,14 @@ from pricing.catalog import Catalog, near_misses
 from pricing.contents import SnapshotContents
 from pricing.errors import CredentialsMissing, SourceFailed, UnknownName
 from pricing.market import Discount, Notice, NoticeKind, SpotChange
-from pricing.merge import SPOT_WINDOW, Failure, Merged, merge
+from pricing.merge import SPOT_WINDOW, Merged, merge
 from pricing.model import SHIPPED, SnapshotMeta
 from pricing.refresh.errors import NotPublished
 from pricing.refresh.lock import only_publisher, only_refresh
 from pricing.refresh.plan import Outcome, chosen, planned
 from pricing.refresh.publishing import checked, publish, sweep
 from pricing.refresh.run import WORKERS, Progress, read_all, rows_in
+from pricing.refresh.said import Failure
 from pricing.refresh.staging import Staging
 from pricing.snapshot import verify_snapshot
 from pricing.source import Ask, Source

@@ -1,0 +1,108 @@
+"""Whether a reading can be taken: nothing in it that cannot be right, and no less than its source had before. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
+
+from pricing.checks import quote_key
+from pricing.contents import SnapshotContents, midnight
+from pricing.model import PurchaseOption, Quote
+from pricing.refresh.origin import Origin, Thing, covers, covers_rate, speaks_for
+from pricing.refresh.said import Failure, place
+from pricing.source import SourceReading
+
+LEAST_SHARE = Decimal("0.9")
+"""A reading with fewer of the rows that its source had before is taken for an incomplete answer."""
+
+COMPARED = ("quotes", "rates", "interruptions", "zone_offerings", "quotas")
+"""Tables whose rows are counted against the reading before. Capacity blocks, scores and spot changes come and go."""
+
+COMMITTED = frozenset({PurchaseOption.RESERVED_1YR, PurchaseOption.RESERVED_3YR})
+PLANS = frozenset({PurchaseOption.SAVINGS_PLAN_1YR, PurchaseOption.SAVINGS_PLAN_3YR})
+SPEAKS_FOR: Mapping[str, tuple[str, frozenset[PurchaseOption]]] = {
+    "price_list": ("quotes", COMMITTED | {PurchaseOption.ON_DEMAND}),
+    "price_list_files": ("quotes", COMMITTED | {PurchaseOption.ON_DEMAND}),
+    "storage": ("rates", frozenset()),
+    "instance_types": ("instance_types", frozenset()),
+    "offerings": ("zone_offerings", frozenset()),
+    "spot": ("quotes", frozenset({PurchaseOption.SPOT})),
+    "savings_plans": ("quotes", PLANS),
+    "savings_plan_files": ("quotes", PLANS),
+    "capacity_blocks": ("capacity_blocks", frozenset()),
+    "spot_advisor": ("interruptions", frozenset()),
+    "quotas": ("quotas", frozenset()),
+    "placement_scores": ("placement_scores", frozenset()),
+}
+"""What a source would have replaced: a reading says so itself, a failure cannot."""
+
+
+def fault_of(reading: SourceReading) -> str | None:
+    """Return why a reading cannot be right in itself, None where nothing speaks against it.
+
+    Its rows must lie in its scope, each price above zero and given once: two prices of one thing are never decided here.
+    """
+    scope = reading.scope
+    seen: dict[Thing, Quote] = {}
+    for quote in reading.quotes:
+        where = place(quote)
+        if not speaks_for(scope, quote):
+            return f"{where}: a price outside of what the source speaks for"
+        if not quote.effective_unit_price.is_finite() or quote.effective_unit_price <= 0:
+            return f"{where}: a price of {quote.effective_unit_price}"
+        other = seen.setdefault(quote_key(quote), quote)
+        if other is not quote:
+            return (
+                f"{where}: two prices, {other.effective_unit_price} and {quote.effective_unit_price} {quote.currency}"
+            )
+    for rate in reading.rates:
+        if not covers_rate(scope, rate):
+            return f"{rate.service} {rate.item} {rate.region}: a price outside of what the source speaks for"
+    for table in ("zone_offerings", "capacity_blocks", "placement_scores", "quotas", "interruptions"):
+        for row in getattr(reading, table):
+            if not covers(scope, row):
+                return f"{table} of {row.provider} {row.region}: outside of what the source speaks for"
+    return None
+
+
+def shortfall(base: SnapshotContents, reading: SourceReading, origin: Origin) -> str | None:
+    """Return why a reading is taken for incomplete: one of its tables (one purchase option of its quotes) is much shorter than before."""
+    scope = reading.scope
+    for table in COMPARED:
+        if table not in scope.tables:
+            continue
+        before: Counter[str] = Counter()
+        now: Counter[str] = Counter()
+        for counts, rows in ((before, getattr(base, table)), (now, getattr(reading, table))):
+            for row in rows:
+                if counts is before and not origin.live(row):
+                    continue
+                if table == "quotes":
+                    if speaks_for(scope, row) and row.purchase_option is not PurchaseOption.CAPACITY_BLOCK:
+                        counts[f"{row.purchase_option.value} prices"] += 1
+                elif table == "rates":
+                    counts[table] += covers_rate(scope, row)
+                else:
+                    counts[table.replace("_", " ")] += covers(scope, row)
+        for what, had in before.items():
+            if now[what] < had * LEAST_SHARE:
+                return f"incomplete: {now[what]} {what}, {had} before; --accept-incomplete takes it as it is"
+    return None
+
+
+def newest(contents: SnapshotContents, failure: Failure) -> datetime | None:
+    """Return the moment of the newest figure that a failed source could have replaced."""
+    table, options = SPEAKS_FOR.get(failure.source, ("", frozenset()))
+    found: list[datetime] = []
+    for row in getattr(contents, table, ()):
+        if row.provider != failure.provider or (options and row.purchase_option not in options):
+            continue
+        if failure.region is not None and getattr(row, "region", failure.region) != failure.region:
+            continue
+        if hasattr(row, "retrieved_at"):
+            found.append(row.retrieved_at)
+        elif row.retrieved_on is not None:
+            found.append(midnight(row.retrieved_on))
+    return max(found, default=None)

@@ -1,0 +1,239 @@
+"""What the making of a snapshot has to say: what was left out, what stays, what is gone, what jumped. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+
+from pricing.checks import quote_key
+from pricing.contents import SnapshotContents
+from pricing.discounts import as_listed
+from pricing.history import list_price, period_key
+from pricing.market import Notice, NoticeKind
+from pricing.model import InstanceType, PurchaseOption, Quote
+from pricing.refresh.origin import Origin, Thing
+from pricing.refresh.specs import curated_keys
+from pricing.source import SourceReading
+
+JUMP = Decimal("0.3")
+"""Share by which a list price may move before it is flagged."""
+
+CATALOG = "catalog"
+"""Source of the notices that follow from the whole snapshot and are worked out anew each time."""
+
+AGREEMENT = "discounts"
+"""Likewise that of the notices about a private agreement."""
+
+MOST_NAMES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A source that gave no complete answer about a region, and why."""
+
+    source: str
+    region: str | None
+    why: str
+    provider: str = "aws"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A failure with the age of what stays: `as_of` is the newest figure of that source and region, None where there is none."""
+
+    failure: Failure
+    as_of: datetime | None
+
+
+def note(source: str, subject: str, detail: str, count: int = 1) -> Notice:
+    """Return a notice that is neither a change of a price nor a failure."""
+    return Notice(kind=NoticeKind.NOTE, source=source, subject=subject, detail=detail, count=count)
+
+
+def excluded(reading: SourceReading) -> list[Notice]:
+    """Return what a reading left out, a notice a reason."""
+    where = f"left out in {reading.scope.region or 'all regions'}"
+    return [
+        Notice(kind=NoticeKind.EXCLUDED, source=reading.source, subject=reason, detail=where, count=count)
+        for reason, count in reading.excluded.items()
+        if count
+    ]
+
+
+def kept_notice(kept: Kept) -> Notice:
+    """Return what failed, why, and how old what stays is."""
+    last = "nothing of it was known before" if kept.as_of is None else f"its last good figures, of {kept.as_of:%Y-%m-%d %H:%M} UTC, stay"  # fmt: skip
+    failure = kept.failure
+    return Notice(
+        kind=NoticeKind.KEPT,
+        source=failure.source,
+        subject=failure.region or "all regions",
+        detail=f"{failure.why}; {last}",
+    )
+
+
+def stay_notices(source: str, stay: Iterable[Quote]) -> list[Notice]:
+    """Return which prices of the shipped tables stay because a list does not have them."""
+    groups: dict[tuple[str, str], list[Quote]] = defaultdict(list)
+    for quote in stay:
+        groups[quote.region, quote.purchase_option.value].append(quote)
+    return [
+        note(
+            source,
+            f"{region} {option}",
+            f"the list has no price of {named(q.instance_type for q in rows)}: those of the shipped tables stay, the oldest of {min(q.retrieved_at for q in rows):%Y-%m-%d}",
+            len(rows),
+        )
+        for (region, option), rows in sorted(groups.items())
+    ]
+
+
+def gone_notices(reading: SourceReading, gone: Iterable[Quote], left: Iterable[Quote], origin: Origin) -> list[Notice]:
+    """Return what a complete list no longer has: type by type, or a family at once when none of it is left."""
+    remaining = {(_family(q), q.region, q.purchase_option) for q in left if origin.live(q)}
+    types: Counter[tuple[str, str, str, PurchaseOption]] = Counter()
+    families: dict[tuple[str, str, PurchaseOption], list[Quote]] = defaultdict(list)
+    for quote in gone:
+        family = (_family(quote), quote.region, quote.purchase_option)
+        if family in remaining:
+            types[quote.instance_type, quote.region, _family(quote), quote.purchase_option] += 1
+        else:
+            families[family].append(quote)
+    said = [
+        Notice(
+            kind=NoticeKind.WITHDRAWN,
+            source=reading.source,
+            subject=f"{name} {region} {option.value}",
+            detail="the list no longer has it",
+            count=count,
+        )
+        for (name, region, _, option), count in types.items()
+    ]
+    said += [
+        Notice(
+            kind=NoticeKind.VANISHED_FAMILY,
+            source=reading.source,
+            subject=f"{family} {region} {option.value}",
+            detail=f"the list no longer has any of it: {named(q.instance_type for q in rows)}",
+            count=len(rows),
+        )
+        for (family, region, option), rows in families.items()
+    ]
+    return said
+
+
+def jump_notices(source: str, base: SnapshotContents, new: Mapping[Thing, Quote]) -> list[Notice]:
+    """Return list prices that moved by more than `JUMP` since they were last known; spot, which moves, in a line a region."""
+    last: dict[Thing, tuple[datetime, Decimal]] = {}
+    for period in base.price_periods:
+        key = period_key(period)
+        if key not in last or period.last_seen > last[key][0]:
+            last[key] = (period.last_seen, period.unit_price)
+    earlier = {quote_key(q): q for q in base.quotes}
+    moves: dict[tuple[str, str, PurchaseOption], list[tuple[Decimal, Decimal, Quote]]] = defaultdict(list)
+    for key, quote in new.items():
+        before = earlier.get(key)
+        price = list_price(quote)
+        old = None
+        if before is not None and (before.currency, before.unit) == (quote.currency, quote.unit):
+            old = list_price(as_listed(before))
+        elif before is None and period_key(quote) in last:
+            old = last[period_key(quote)][1]
+        if old and price is not None and abs(price / old - 1) > JUMP:
+            spot = quote.purchase_option is PurchaseOption.SPOT
+            name = "" if spot else quote.instance_type
+            moves[name, quote.region, quote.purchase_option].append((price / old - 1, old, quote))
+    said = []
+    for (name, region, option), found in moves.items():
+        share, old, quote = max(found, key=lambda move: (abs(move[0]), quote_key_text(move[2])))
+        what = (
+            f"{old.normalize():f} to {quote.effective_unit_price.normalize():f} {quote.currency} an hour ({share:+.0%})"
+        )
+        said.append(
+            Notice(
+                kind=NoticeKind.PRICE_JUMP,
+                source=source,
+                subject=f"{name} {region} {option.value}".strip(),
+                detail=what if name else f"most of all {quote.instance_type}: {what}",
+                count=len(found),
+            )
+        )
+    return said
+
+
+def about_all(quotes: Iterable[Quote], types: Iterable[InstanceType]) -> list[Notice]:
+    """Return what follows from the whole: prices in another currency, and prices of types that no table describes."""
+    described = curated_keys(types)
+    unknown: dict[tuple[str, str], list[Quote]] = defaultdict(list)
+    foreign: dict[tuple[str, str, str], int] = Counter()
+    for quote in quotes:
+        if (quote.provider, quote.instance_type) not in described:
+            unknown[quote.provider, quote.instance_type].append(quote)
+        if quote.currency != "USD":
+            foreign[quote.provider, quote.region, quote.currency] += 1
+    said = [
+        note(
+            CATALOG,
+            f"{provider} {name}",
+            f"has prices in {named(q.region for q in rows)} and is described by no table: it is not recommended",
+            len(rows),
+        )
+        for (provider, name), rows in unknown.items()
+    ]
+    said += [
+        note(CATALOG, f"{provider} {region}", f"prices are in {currency}: kept as they are, converted only at a stated rate", count)
+        for (provider, region, currency), count in foreign.items()
+    ]  # fmt: skip
+    return said
+
+
+def carried(before: Iterable[Notice], taken: Iterable[SourceReading], failed: Iterable[Failure]) -> list[Notice]:
+    """Return what was said before of sources and regions that were not asked this time."""
+    asked: dict[str, set[str | None]] = defaultdict(set)
+    for reading in taken:
+        asked[reading.source].add(reading.scope.region)
+    for failure in failed:
+        asked[failure.source].add(failure.region)
+    out = []
+    for notice in before:
+        regions = asked.get(notice.source)
+        words = set(f"{notice.subject} {notice.detail}".replace(",", " ").replace(";", " ").split())
+        if notice.source == CATALOG or (regions is not None and (None in regions or words & regions)):
+            continue
+        if notice.source != "discounts":
+            out.append(notice)
+    return out
+
+
+def counted(notices: Iterable[Notice]) -> tuple[Notice, ...]:
+    """Return each notice once, in order; what was said twice counts twice."""
+    found: dict[tuple[str, str, str, str], Notice] = {}
+    for notice in notices:
+        key = (notice.kind.value, notice.source, notice.subject, notice.detail)
+        found[key] = notice if key not in found else replace(notice, count=notice.count + found[key].count)
+    return tuple(found[key] for key in sorted(found))
+
+
+def place(quote: Quote) -> str:
+    """Return what a price is of: "p5.48xlarge us-east-1 spot use1-az6"."""
+    zone = quote.availability_zone_id or quote.availability_zone
+    return f"{quote.instance_type} {quote.region} {quote.purchase_option.value}" + (f" {zone}" if zone else "")
+
+
+def quote_key_text(quote: Quote) -> str:
+    """Return what tells two quotes apart, as text that sorts."""
+    return "\t".join(str(part or "") for part in quote_key(quote))
+
+
+def _family(quote: Quote) -> str:
+    return quote.instance_type.partition(".")[0]
+
+
+def named(names: Iterable[str]) -> str:
+    """Return names, each once and in order, the first few of many."""
+    each = sorted(set(names))
+    more = f" and {len(each) - MOST_NAMES} more" if len(each) > MOST_NAMES else ""
+    return ", ".join(each[:MOST_NAMES]) + more
