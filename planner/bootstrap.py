@@ -218,7 +218,7 @@ def refresh_prices(
 
     aws = AwsDoor(access)
     around = Surroundings(
-        sources=aws_sources(aws),
+        sources=aws_sources(aws, directory=data_dir()),
         data_dir=data_dir(),
         snapshots_dir=snapshots_dir(),
         open_newest=open_catalog,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
 from planner.services.refresh_prices import RecordFailed
 from planner.store import SchemaNotCurrent, SqlStore, StoreError
 from pricing.catalog import Catalog
-from pricing.market import SpotChange
+from pricing.market import SpotChange, SpotStatistics
+from pricing.spot_statistics import OnDemand
 
 
 class StoredPrices:
@@ -34,17 +35,20 @@ class StoredPrices:
 
     def newest_spot_change(self, region: str) -> datetime | None:
         """Return from when on spot changes of a region are not recorded yet, None where none are."""
-        del region
-        return None
+        with self._store() as store:
+            return store.newest_spot_change(region)
 
     def keep_spot_changes(self, changes: Sequence[SpotChange]) -> None:
         """Record changes; those that are there already are passed over."""
-        del changes
+        with self._store() as store:
+            store.record_spot_changes(changes)
 
-    def spot_changes(self, region: str, since: datetime) -> Sequence[SpotChange]:
-        """Return the changes of a region since a moment, with each pool's last one before."""
-        del region, since
-        return ()
+    def spot_statistics(
+        self, regions: Iterable[str], start: datetime, end: datetime, on_demand: OnDemand
+    ) -> tuple[SpotStatistics, ...]:
+        """Return how the spot prices of regions moved, from the changes that are recorded."""
+        with self._store() as store:
+            return store.spot_statistics(regions, start, end, on_demand)
 
     def record_snapshot(self, catalog: Catalog) -> None:
         """Record a published snapshot."""

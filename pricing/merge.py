@@ -8,7 +8,7 @@ scope. The same readings give the same rows in whatever order they came.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -18,7 +18,7 @@ from pricing.checks import quote_key
 from pricing.contents import SnapshotContents, sources_of
 from pricing.discounts import apply_agreement, as_listed
 from pricing.history import extended
-from pricing.market import Discount, Notice, NoticeKind, SpotChange, SpotStatistics
+from pricing.market import Discount, Notice, NoticeKind, SpotStatistics
 from pricing.model import Interruption, PurchaseOption, Quote, Rate
 from pricing.refresh.completeness import fault_of, newest, shortfall
 from pricing.refresh.origin import (
@@ -73,16 +73,16 @@ def merge(
     *,
     at: datetime,
     failures: Iterable[Failure] = (),
-    spot_changes: Mapping[str, Sequence[SpotChange]] | None = None,
+    summarised: frozenset[str] = frozenset(),
     discounts: tuple[Discount, ...] | None = None,
     accept_incomplete: bool = False,
     notices: Iterable[Notice] = (),
 ) -> Merged:
     """Return the contents of the next snapshot.
 
-    `base` is the newest snapshot and `floor` the shipped one, which can be newer where planner was upgraded. `spot_changes`: what the
-    database knows of a region's spot prices, else the reading's own changes are summarised. `discounts`: a new agreement, None for
-    the base's. `notices`: what else is to be said with it.
+    `base` is the newest snapshot and `floor` the shipped one, which can be newer where planner was upgraded. `summarised`:
+    regions whose spot statistics are made elsewhere, from recorded changes; of the others the reading's own are summed up.
+    `discounts`: a new agreement, None for the base's. `notices`: what else is to be said with it.
     """
     taken = sorted(readings, key=lambda r: (r.source, r.scope.provider, r.scope.region or ""))
     shipped: tuple[Any, ...] = (*floor.quotes, *floor.rates, *floor.interruptions)
@@ -135,7 +135,7 @@ def merge(
     applied = apply_agreement(listed, agreement, at.date())
     said += applied.notices
     said += about_all(applied.quotes, types)
-    statistics = _statistics(start.spot_statistics, accepted, spot_changes or {}, caps, at)
+    statistics = _statistics(start.spot_statistics, accepted, summarised, caps, at)
     all_said = counted([*carried(base.notices, taken, failed), *said])
     contents = replace(
         start,
@@ -265,7 +265,7 @@ def _bands(
 def _statistics(
     before: Iterable[SpotStatistics],
     accepted: Iterable[SourceReading],
-    recorded: Mapping[str, Sequence[SpotChange]],
+    summarised: frozenset[str],
     caps: Mapping[tuple[str, str, str, str], Decimal],
     at: datetime,
 ) -> tuple[SpotStatistics, ...]:
@@ -274,10 +274,13 @@ def _statistics(
     stay = [s for s in before if not any(covers(r.scope, s) for r in read)]
     made: list[SpotStatistics] = []
     for reading in read:
-        changes = recorded.get(reading.scope.region or "", ()) or reading.spot_changes
-        if changes:
+        if reading.spot_changes and reading.scope.region not in summarised:
             made += statistics_of(
-                changes, window_start=at - SPOT_WINDOW, window_end=at, on_demand=caps, retrieved_at=reading.retrieved_at
+                reading.spot_changes,
+                window_start=at - SPOT_WINDOW,
+                window_end=at,
+                on_demand=caps,
+                retrieved_at=reading.retrieved_at,
             )
     return (*stay, *made)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
@@ -17,8 +17,9 @@ from planner.ports import Clock, Document
 from planner.services.documents import instant
 from pricing.catalog import Catalog, near_misses
 from pricing.contents import SnapshotContents
+from pricing.discounts import as_listed
 from pricing.errors import CredentialsMissing, SourceFailed, UnknownName
-from pricing.market import Discount, Notice, NoticeKind, SpotChange
+from pricing.market import Discount, Notice, NoticeKind, SpotChange, SpotStatistics
 from pricing.merge import SPOT_WINDOW, Merged, merge
 from pricing.model import SHIPPED, SnapshotMeta
 from pricing.refresh.errors import NotPublished
@@ -30,6 +31,7 @@ from pricing.refresh.said import Failure
 from pricing.refresh.staging import Staging
 from pricing.snapshot import verify_snapshot
 from pricing.source import Ask, Source
+from pricing.spot_statistics import OnDemand, on_demand_prices, statistics_of
 
 PROVIDER = "aws"
 EVERYWHERE = "all"
@@ -55,8 +57,10 @@ class PriceRecords(Protocol):
     def keep_spot_changes(self, changes: Sequence[SpotChange]) -> None:
         """Record changes; those that are there already are passed over."""
 
-    def spot_changes(self, region: str, since: datetime) -> Sequence[SpotChange]:
-        """Return the changes of a region since a moment, with each pool's last one before."""
+    def spot_statistics(
+        self, regions: Iterable[str], start: datetime, end: datetime, on_demand: OnDemand
+    ) -> tuple[SpotStatistics, ...]:
+        """Return how the spot prices of regions moved, from the changes that are recorded."""
 
     def record_snapshot(self, catalog: Catalog) -> None:
         """Record a published snapshot."""
@@ -240,11 +244,12 @@ class _Refresh:
                 [o.reading for o in outcomes if o.reading is not None],
                 at=self._at,
                 failures=failures,
-                spot_changes=recorded,
+                summarised=recorded,
                 discounts=self._request.discounts,
                 accept_incomplete=self._request.accept_incomplete,
                 notices=self._clock_note(base.meta),
             )
+            merged = self._with_statistics(merged, recorded, outcomes)
             try:
                 after = self._written(base, before, merged)
             except NotPublished:  # the same answers would be refused again
@@ -285,23 +290,39 @@ class _Refresh:
 
     # -- the database ---------------------------------------------------------------------------------------------
 
-    def _recorded_spot(self, outcomes: Iterable[Outcome]) -> dict[str, Sequence[SpotChange]]:
-        """Record the spot changes that were read, and return what the database now knows of each region's window."""
+    def _recorded_spot(self, outcomes: Iterable[Outcome]) -> frozenset[str]:
+        """Record the spot changes that were read; return the regions for which the database knows all that was read."""
         records = self._around.records
-        known: dict[str, Sequence[SpotChange]] = {}
+        known: set[str] = set()
         if records is None:
-            return known
+            return frozenset()
         for outcome in outcomes:
             reading = outcome.reading
             if reading is None or not reading.spot_changes or reading.scope.region is None:
                 continue
             try:
                 records.keep_spot_changes(reading.spot_changes)
-                known[reading.scope.region] = records.spot_changes(reading.scope.region, self._at - SPOT_WINDOW)
+                known.add(reading.scope.region)
             except RecordFailed as e:
                 self._note(f"spot changes are not recorded: {e}", "database")
                 break
-        return known
+        return frozenset(known)
+
+    def _with_statistics(self, merged: Merged, regions: frozenset[str], outcomes: Iterable[Outcome]) -> Merged:
+        """Return what was merged with the statistics of regions whose changes are recorded; of what was read, where that fails."""
+        if not regions or self._around.records is None:
+            return merged
+        caps = on_demand_prices(map(as_listed, merged.contents.quotes))
+        start, end = self._at - SPOT_WINDOW, self._at
+        try:
+            made = self._around.records.spot_statistics(sorted(regions), start, end, caps)
+        except RecordFailed as e:
+            self._note(f"spot statistics are those of what was read this time: {e}", "database")
+            read = [o.reading for o in outcomes if o.reading is not None and o.reading.scope.region in regions]
+            changes = [change for reading in read for change in reading.spot_changes]
+            made = statistics_of(changes, window_start=start, window_end=end, on_demand=caps)
+        contents = replace(merged.contents, spot_statistics=(*merged.contents.spot_statistics, *made))
+        return replace(merged, contents=contents)
 
     def _record(self, catalog: Catalog) -> None:
         if self._around.records is None:
