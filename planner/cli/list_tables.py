@@ -15,9 +15,9 @@ from planner.cli.paint import BAD, CARE, GOOD, QUIET, STRONG, Cell, Column, inde
 Document = Mapping[str, Any]
 
 
-def prices_text(document: Document, *, most: int, width: int, colour: bool) -> str:
-    """Return the prices, at most `most` of them, for a terminal of `width` columns."""
-    shown = document["prices"][:most]
+def prices_text(document: Document, *, found: int, width: int, colour: bool) -> str:
+    """Return the prices of a document for a terminal of `width` columns; `found` is how many there are in all."""
+    shown = document["prices"]
     columns = [
         Column("Instance", cells=[Cell(p["instance_type"]) for p in shown]),
         Column("Bought as", cells=[Cell(purchase(p)) for p in shown]),
@@ -53,8 +53,8 @@ def prices_text(document: Document, *, most: int, width: int, colour: bool) -> s
         document,
         columns,
         "price",
-        len(document["prices"]),
-        most,
+        found,
+        len(shown),
         width=width,
         colour=colour,
         narrow="--region, --instance, --purchase or --max-price",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from operator import attrgetter
 from typing import Any
 
 from planner.ports import Document
@@ -37,6 +38,8 @@ FIELDS = (
     "effective_from",
     "retrieved_at",
 )
+ROW = attrgetter(*FIELDS)
+PLAIN_TYPES = frozenset({str, int, type(None)})
 EVERYWHERE = "all"  # a region filter that filters nothing
 
 
@@ -77,16 +80,9 @@ def list_prices(
     is an `UnknownName` with near misses, not an empty list; a type that exists without a price has an empty list.
     """
     check_limit(limit)
-    if sort is not None and sort not in ORDERS:
-        near = near_misses(sort, SORTS)
-        raise BadRequest(
-            field="sort",
-            value=sort,
-            why=f"is not one of {', '.join(SORTS)}",
-            expected=f"did you mean {near[0]}?" if near else "",
-        )
-    selection = selected(
-        [catalog],
+    quotes = find_quotes(
+        catalog,
+        sort=sort,
         provider=provider,
         instance_type=instance_type,
         region=region,
@@ -101,15 +97,29 @@ def list_prices(
         currency=currency,
         max_price=max_price,
     )
-    quotes = matching(catalog, selection)
+    return prices_document(catalog, quotes[:limit])
+
+
+def find_quotes(catalog: Catalog, *, sort: str | None = None, **filters: Any) -> list[Quote]:
+    """Return the quotes that pass the filters of `list_prices`, in its order; for who counts them and shows a few."""
+    if sort is not None and sort not in ORDERS:
+        near = near_misses(sort, SORTS)
+        raise BadRequest(
+            field="sort",
+            value=sort,
+            why=f"is not one of {', '.join(SORTS)}",
+            expected=f"did you mean {near[0]}?" if near else "",
+        )
+    quotes = matching(catalog, selected([catalog], **filters))
     if sort is not None:
         quotes.sort(key=ORDERS[sort])  # what is equal stays in the order of the snapshot
-    listed = quotes[:limit]
-    return {
-        "snapshot_id": catalog.meta.snapshot_id,
-        "as_of": plain(max((q.retrieved_at for q in listed), default=catalog.meta.as_of)),
-        "prices": [price(q) for q in listed],
-    }
+    return quotes
+
+
+def prices_document(catalog: Catalog, quotes: Sequence[Quote], *, of: Sequence[Quote] | None = None) -> Document:
+    """Return the document of some quotes; `as_of` is the newest figure of them, or of those that they were cut from."""
+    newest = max((q.retrieved_at for q in (quotes if of is None else of)), default=catalog.meta.as_of)
+    return {"snapshot_id": catalog.meta.snapshot_id, "as_of": plain(newest), "prices": [price(q) for q in quotes]}
 
 
 ORDERS: dict[str, Callable[[Quote], Any]] = {
@@ -284,7 +294,7 @@ def known_years(name: str) -> int:
 
 def price(quote: Quote) -> Document:
     """Return one quote as plain JSON values, in the order of the contract."""
-    return {name: plain(getattr(quote, name)) for name in FIELDS}
+    return dict(zip(FIELDS, [v if type(v) in PLAIN_TYPES else plain(v) for v in ROW(quote)], strict=True))
 
 
 def names(given: Sequence[str] | str | None) -> tuple[str, ...]:
@@ -321,7 +331,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Decimal):
         return unit_price(value)
     if isinstance(value, datetime):
-        return instant(value.astimezone(UTC))
+        return instant(value if value.tzinfo is UTC else value.astimezone(UTC))
     if isinstance(value, date):
         return value.isoformat()
     return value.value if isinstance(value, PurchaseOption) else value

@@ -63,18 +63,15 @@ def run(args: Namespace) -> int:
     """List what passes the filters."""
     from planner.bootstrap import open_catalog
     from planner.cli.render import show
-    from planner.services.list_prices import list_prices
+    from planner.services.list_prices import find_quotes, prices_document
 
     limit = limit_of(args.limit)
     most = None if args.max_price is None else amount("--max-price", args.max_price)
     catalog = open_catalog(day("--prices-as-of", args.prices_as_of) if args.prices_as_of else None)
-    document = list_prices(
-        catalog,
-        **filters_of(args),
-        max_price=most,
-        sort=args.sort,
-        limit=None if args.format == "table" else limit,  # a table says how many there are in all
-    )
+    quotes = find_quotes(catalog, sort=args.sort, max_price=most, **filters_of(args))
+    rows_shown = TABLE_ROWS if limit is None else limit
+    shown = quotes[: rows_shown if args.format == "table" else limit]
+    document = prices_document(catalog, shown, of=quotes if args.format == "table" else shown)
 
     def rows() -> tuple[tuple[str, ...], list[list[str]]]:
         from planner.reports.flat import PRICE_COLUMNS, rows_of
@@ -84,7 +81,7 @@ def run(args: Namespace) -> int:
     def table(answer: Document, *, width: int, colour: bool) -> str:
         from planner.cli.list_tables import prices_text
 
-        return prices_text(answer, most=TABLE_ROWS if limit is None else limit, width=width, colour=colour)
+        return prices_text(answer, found=len(quotes), width=width, colour=colour)  # it says how many there are in all
 
     show(document, args.format, rows=rows, table=table)
     return Exit.ANSWER
