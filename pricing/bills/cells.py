@@ -37,8 +37,10 @@ class Row:
 
     def text(self, column: str) -> str | None:
         """Return a text."""
-        value = self.value(column)
-        return None if value is None else str(value).strip() or None
+        value = self.cells.get(column)
+        if not value:
+            return None if value is None or value == "" else str(value)
+        return (value if isinstance(value, str) else str(value)).strip() or None
 
     def must(self, column: str) -> str:
         """Return a text that must be there."""
@@ -56,8 +58,8 @@ class Row:
         if value is None:
             return None
         try:
-            number = Decimal(repr(value)) if isinstance(value, float) else Decimal(str(value).strip())
-        except InvalidOperation:
+            number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+        except (InvalidOperation, TypeError, ValueError):
             number = Decimal("NaN")
         if not number.is_finite():
             hint = (
