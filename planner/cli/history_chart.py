@@ -16,7 +16,7 @@ from planner.cli.figures import dollars_per_hour
 SEEN, UNSEEN, CHANGE = "━", ".", "│"
 SEVERAL = "*"  # two lines on one spot
 MARKS = "abcdefghijklmnopqrstuvwxyz"
-ROWS = 9
+ROWS, ROWS_OF_SEVERAL = 9, 15
 MOST_COLUMNS = 100  # of the plot: wider says nothing more
 FROM_ZERO_BELOW = Decimal("0.7")  # the axis begins at 0 where the lowest price is below this share of the highest
 
@@ -51,7 +51,7 @@ def chart(lines: Sequence[Line], *, width: int, unit: str) -> list[str]:
         return []
     low, high = min(s.price for s in steps), max(s.price for s in steps)
     base = Decimal(0) if low < high * FROM_ZERO_BELOW else low
-    rows = ROWS if high > low else 2
+    rows = 2 if high == low else ROWS if len(lines) == 1 else ROWS_OF_SEVERAL
     labels = axis_labels({s.price for s in steps}, base, high, rows)
     margin = max(len(text) for text in labels.values())
     columns = max(10, min(MOST_COLUMNS, width - margin - 3))

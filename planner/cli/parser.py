@@ -28,6 +28,7 @@ VERBS: Mapping[str, Verb] = {
     "explain": Verb("explain", "every figure of a recommendation down to its quote or formula"),
     "prices refresh": Verb("prices_refresh", "ask the live sources and publish the next price snapshot"),
     "prices list": Verb("prices_list", "prices of a snapshot, by region, instance and purchase option"),
+    "prices import": Verb("prices_import", "take a price sheet or a private agreement into the prices, or out again"),
     "prices history": Verb("prices_history", "which prices of an instance type were seen when, with a chart"),
     "prices diff": Verb("prices_diff", "what changed from one price snapshot to another"),
     "prices snapshots": Verb("prices_snapshots", "which price snapshots are kept here"),

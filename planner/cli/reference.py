@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 
 from planner.cli.errors import EXIT_MEANINGS
+from planner.cli.import_table import CHANGE_COLUMNS
 from planner.cli.parser import VERBS, parser_for
 from planner.cli.verbs.prices_diff import DIFF_COLUMNS
 from planner.cli.verbs.prices_history import HISTORY_COLUMNS
@@ -60,6 +61,7 @@ CSV_TABLES: Sequence[tuple[str, tuple[str, ...]]] = (
     ("explain", flat.TERM_COLUMNS),
     ("prices refresh", flat.REFRESH_COLUMNS),
     ("prices list", flat.PRICE_COLUMNS),
+    ("prices import", CHANGE_COLUMNS),
     ("prices history", HISTORY_COLUMNS),
     ("prices diff", DIFF_COLUMNS),
     ("prices snapshots", SNAPSHOT_FIELDS),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from datetime import UTC, date, datetime, time, timedelta
+from typing import Protocol
 
 from planner.ports import Document
 from planner.recommend.errors import BadRequest
@@ -13,7 +14,8 @@ from pricing.catalog import Catalog, near_misses
 from pricing.errors import UnknownName
 from pricing.history import extended, period_key
 from pricing.market import PricePeriod, SpotChange, SpotStatistics
-from pricing.model import PurchaseOption
+from pricing.model import PurchaseOption, Quote
+from pricing.spot_statistics import on_demand_prices, statistics_of
 
 PERIOD_FIELDS = (
     "region",
@@ -37,6 +39,21 @@ SPOT_CHANGE_FIELDS = ("region", "availability_zone_id", "availability_zone", "cu
 ORDER = {option: place for place, option in enumerate(PurchaseOption)}
 
 
+class SpotChanges(Protocol):
+    """Where changes of spot prices are kept."""
+
+    def spot_changes(
+        self,
+        *,
+        instance_type: str,
+        region: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        provider: str = "aws",
+    ) -> Sequence[SpotChange]:
+        """Return a type's changes in [since, until] by region, zone and time, and the one in force at `since` of each zone."""
+
+
 def list_history(
     catalog: Catalog,
     instance_type: str,
@@ -47,15 +64,16 @@ def list_history(
     zone: Sequence[str] | str | None = None,
     since: date | None = None,
     until: date | None = None,
-    spot_changes: Iterable[SpotChange] = (),
-    spot_statistics: Iterable[SpotStatistics] | None = None,
+    kept: SpotChanges | None = None,
+    window_days: int | None = None,
 ) -> Document:
     """Return `{instance_type, provider, snapshot_id, as_of, periods[…], spot_changes[…], spot_statistics[…]}`, oldest first.
 
     `periods` are list prices per `unit`: those of the snapshot's record and its current quotes. A period that was last seen before
     `since` is still told where nothing else is known of that day. `change_fraction` is against the period before, -0.44 for a cut by
-    44 %; null for the first. `spot_changes` are those that the caller kept; statistics are the snapshot's unless given.
-    A name that nothing has is an `UnknownName` with near misses.
+    44 %; null for the first. `spot_changes` are those that are `kept`, none without; what came after the snapshot is left out, so that
+    one snapshot gives one answer. Statistics are the snapshot's; over another window (`window_days` up to the last look) they are made
+    of the changes, where any are kept. A name that nothing has is an `UnknownName` with near misses.
     """
     if since is not None and until is not None and since > until:
         raise BadRequest(field="since", value=since.isoformat(), why=f"is after until, {until.isoformat()}")
@@ -73,9 +91,15 @@ def list_history(
     changes: list[SpotChange] = []
     statistics: list[SpotStatistics] = []
     if PurchaseOption.SPOT in options:
-        changes = [c for c in spot_changes if c.instance_type == name and wanted(c.region, regions)]
-        given = catalog.spot_statistics(name) if spot_statistics is None else spot_statistics
-        statistics = [s for s in given if s.provider == seller and wanted(s.region, regions)]
+        known_until = catalog.meta.published_at
+        if kept is not None:
+            found = kept.spot_changes(instance_type=name, until=known_until, provider=seller)
+            changes = [c for c in found if wanted(c.region, regions)]
+        statistics = [s for s in catalog.spot_statistics(name) if s.provider == seller and wanted(s.region, regions)]
+        published = bool(statistics) and all(length_days(s) == window_days for s in statistics)
+        if window_days is not None and not published:
+            last = min(known_until if end is None else end, looked_at(quotes, changes, default=known_until))
+            statistics = over_window(changes, quotes, days=window_days, until=last)
         zones = known_zones([*changes, *statistics], zone)
         changes = [c for c in changes if zones is None or not zones.isdisjoint(zone_names(c))]
         statistics = [s for s in statistics if zones is None or not zones.isdisjoint(zone_names(s))]
@@ -90,6 +114,31 @@ def list_history(
         "spot_changes": [{f: plain(getattr(c, f)) for f in SPOT_CHANGE_FIELDS} for c in changes],
         "spot_statistics": [{f.name: plain(getattr(s, f.name)) for f in fields(s)} for s in statistics],
     }
+
+
+def looked_at(quotes: Iterable[Quote], changes: Iterable[SpotChange], *, default: datetime) -> datetime:
+    """Return when spot prices were last looked at: the last price holds until then, and is not known after."""
+    moments_ = [q.retrieved_at for q in quotes if q.purchase_option is PurchaseOption.SPOT]
+    return max([*moments_, *(c.since for c in changes)], default=default)
+
+
+def over_window(
+    changes: Sequence[SpotChange], quotes: Iterable[Quote], *, days: int, until: datetime
+) -> list[SpotStatistics]:
+    """Return the statistics of each zone over the days before `until`, of the changes that are kept."""
+    return list(
+        statistics_of(
+            changes,
+            window_start=until - timedelta(days=days),
+            window_end=until,
+            on_demand=on_demand_prices(q for q in quotes if q.purchase_option is PurchaseOption.ON_DEMAND),
+        )
+    )
+
+
+def length_days(statistics: SpotStatistics) -> int:
+    """Return the length of the window of some statistics in whole days."""
+    return round((statistics.window_end - statistics.window_start) / timedelta(days=1))
 
 
 def moments(since: date | None, until: date | None) -> tuple[datetime | None, datetime | None]:
@@ -173,8 +222,3 @@ def known_zones(rows: Iterable[SpotChange | SpotStatistics], zone: Sequence[str]
         if name.strip().casefold() not in known:
             raise UnknownName("zone", name, near_misses(name, known.values()))
     return {known[name.strip().casefold()] for name in given}
-
-
-def window_days(statistics: SpotStatistics) -> int:
-    """Return the length of the window of some statistics in whole days."""
-    return round((statistics.window_end - statistics.window_start) / timedelta(days=1))

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from planner.cli.errors import Exit
-from planner.cli.options import day, limit_of, listed, positional, some
+from planner.cli.errors import Exit, UsageError
+from planner.cli.options import day, limit_of, listed, positional, some, whole_number
+from planner.cli.verbs.db_current import add_database_flag
 from planner.ports import Document
 from pricing.model import INSTANCE_HOUR
 
+if TYPE_CHECKING:
+    from planner.store import SqlStore
+    from pricing.catalog import Catalog
+
 TABLE_ROWS = 40
+LONGEST_WINDOW_DAYS = 3660
+NO_CHANGES = (
+    "No change of a spot price is kept in the database for this; `planner prices refresh --source spot` brings 90 days. "
+    "Current spot prices: `planner prices list --purchase spot`."
+)
 HISTORY_COLUMNS = (
     "provider",
     "instance_type",
@@ -46,33 +61,46 @@ def add_flags(parser: ArgumentParser) -> None:
         )
     parser.add_argument("--since", metavar="YYYY-MM-DD", help="only prices that were in effect on or after this day")
     parser.add_argument("--until", metavar="YYYY-MM-DD", help="only prices that were seen on or before this day")
+    parser.add_argument(
+        "--window",
+        metavar="DAYS",
+        help="window of the spot statistics up to the last look, for example 7d (default: that of the snapshot, 30d), made of the changes that are kept",
+    )
     parser.add_argument("--prices-as-of", metavar="YYYY-MM-DD", help="use the newest price snapshot not after this day")
     parser.add_argument(
         "--limit", metavar="N", help=f"at most so many rows in each table (default {TABLE_ROWS}); csv and json have all"
     )
+    add_database_flag(parser)
 
 
 def run(args: Namespace) -> int:
-    """Show the history."""
+    """Show the history. The database is only opened for changes of spot prices."""
     from planner.bootstrap import open_catalog, utc_now
     from planner.cli.render import show
     from planner.services.list_history import list_history
 
     limit = limit_of(args.limit)
+    window = None if args.window is None else days_of("--window", args.window)
     since = day("--since", args.since) if args.since else None
     until = day("--until", args.until) if args.until else None
+    options = listed(args.purchase)
     catalog = open_catalog(day("--prices-as-of", args.prices_as_of) if args.prices_as_of else None)
-    with positional("instance type"):
+    with positional("instance type"), spot_record(args.database_url, wanted="spot" in options or bool(window)) as kept:
         document = list_history(
             catalog,
             args.instance_type,
             provider=args.provider,
             region=listed(args.region),
-            purchase_option=listed(args.purchase),
+            purchase_option=options,
             zone=listed(args.zone),
             since=since,
             until=until,
+            kept=kept,
+            window_days=window,
         )
+    hint = ""
+    if ("spot" in options or window) and not document["spot_changes"]:
+        hint = NO_CHANGES
 
     def rows() -> tuple[tuple[str, ...], list[list[str]]]:
         from planner.reports.flat import rows_of
@@ -86,15 +114,50 @@ def run(args: Namespace) -> int:
             answer,
             most=TABLE_ROWS if limit is None else limit,
             spot_hint=hint,
-            seen_until={},
+            seen_until=last_looks(catalog, answer),
             now=utc_now(),
             width=width,
             colour=colour,
         )
 
-    hint = ""
     show(document, args.format, rows=rows, table=table)
     return Exit.ANSWER
+
+
+@contextmanager
+def spot_record(url: str | None, *, wanted: bool) -> Iterator[SqlStore | None]:
+    """Give the database that keeps changes of spot prices; None where it is not asked for, or where there is none yet."""
+    if not wanted:
+        yield None
+        return
+    from planner.bootstrap import database_url, open_store
+
+    address = url or database_url()
+    file = address.removeprefix("sqlite:///")
+    if file != address and not Path(file).exists():  # a look makes no file
+        yield None
+        return
+    with open_store(address) as store:
+        yield store
+
+
+def last_looks(catalog: Catalog, document: Document) -> dict[str, datetime]:
+    """Return when the spot prices of the type were last looked at, by region."""
+    spot = catalog.quotes(
+        providers=[document["provider"]], instance_types=[document["instance_type"]], purchase_options=["spot"]
+    )
+    looks: dict[str, datetime] = {}
+    for quote in spot:
+        looks[quote.region] = max(quote.retrieved_at, looks.get(quote.region, quote.retrieved_at))
+    return looks
+
+
+def days_of(flag: str, text: str) -> int:
+    """Return a window in days, written as 30d or 30."""
+    days = whole_number(flag, text.strip().lower().removesuffix("d") or text)
+    if not 1 <= days <= LONGEST_WINDOW_DAYS:
+        raise UsageError(f"{flag}: {text!r} must be 1 to {LONGEST_WINDOW_DAYS} days")
+    return days
 
 
 def flat_rows(document: Document) -> list[Document]:

@@ -68,7 +68,7 @@ def test_several_lines_have_letters_a_legend_and_a_sign_where_they_meet() -> Non
     ]
     said = chart(lines, width=29, unit="USD/h")
     assert said[1] == "20.00 ┤bbbbbbbbbbb"
-    assert said[5] == "10.00 ┤aaaaaaaaaa***********"
+    assert said[8] == "10.00 ┤aaaaaaaaaa***********", "half as high: row 7 of 0 to 14"
     assert "".join(said[-2:]).replace("  ", " ").split() == ["a", "use1-az1", "b", "use1-az2*", "several"]
 
 

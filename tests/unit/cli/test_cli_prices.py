@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from planner.bootstrap import open_store
 from planner.cli.main import main
 from planner.cli.market_tables import availability_text
 from planner.cli.verbs.prices_diff import DIFF_COLUMNS
 from planner.cli.verbs.prices_history import HISTORY_COLUMNS
+from pricing.market import SpotChange
 from pricing.model import PurchaseOption
 from pricing.snapshot import open_snapshot, shipped_snapshot_path, write_snapshot
 
@@ -215,3 +217,48 @@ def test_availability_of_what_was_asked() -> None:
         "the default of every account",
     ):
         assert part in said, part
+
+
+def spot_change(price: str, since: datetime, zone: str) -> SpotChange:
+    return SpotChange(
+        provider="aws",
+        instance_type="p5.48xlarge",
+        region="us-east-1",
+        availability_zone_id=zone,
+        availability_zone=None,
+        unit_price=Decimal(price),
+        since=since,
+    )
+
+
+def test_spot_changes_that_are_kept_with_a_chart_and_statistics(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The shipped spot prices were read on 2026-07-09: a window of 10 days before it has 20 USD for 6 days and 55.04 for 4."""
+    publish_moved(data)
+    with open_store() as store:
+        store.upgrade()
+        june, july = datetime(2026, 6, 1, tzinfo=UTC), datetime(2026, 7, 5, tzinfo=UTC)
+        store.record_spot_changes([spot_change("20", june, "use1-az4"), spot_change("55.04", july, "use1-az4")])
+        store.record_spot_changes([spot_change("18", june, "use1-az6")])
+    words = (*P5, "--purchase", "spot")
+    out = said(capsys, *words, "--window", "10d")
+    assert max(map(len, out.splitlines())) <= 80
+    (row,) = [line.split() for line in out.splitlines() if line.startswith("use1-az4 ")]
+    # now, median, mean (6 x 20 + 4 x 55.04) / 10 = 34.016, p95, least, most, volatility, share at the cap of 55.04 or more
+    assert row[1:7] == ["55.04", "20.00", "34.02", "55.04", "20.00", "55.04"]
+    assert "a use1-az4  b use1-az6" in out
+    assert "3 changes" in out
+    document = json.loads(said(capsys, *words, "--zone", "use1-az4", "--since", "2026-07-01", "--format", "json"))
+    assert [(c["unit_price"], c["since"]) for c in document["spot_changes"]] == [
+        ("20", "2026-06-01T00:00:00Z"),
+        ("55.04", "2026-07-05T00:00:00Z"),
+    ]
+    assert main([*words, "--window", "0d"]) == 2
+    assert capsys.readouterr().err == "planner prices history: --window: '0d' must be 1 to 3660 days\n"
+
+
+def test_without_a_record_of_spot_prices_it_says_what_brings_one(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = said(capsys, *P5, "--purchase", "spot")
+    assert "`planner prices refresh --source spot` brings 90 days" in " ".join(out.split())
+    assert not data.exists(), "a look makes no database"

@@ -68,6 +68,27 @@ def change(price: str, moment: str, zone: str = "use1-az4") -> SpotChange:
     )
 
 
+class Kept:
+    """A record of spot changes that holds what it was given."""
+
+    def __init__(self, *changes: SpotChange) -> None:
+        self.changes = changes
+
+    def spot_changes(
+        self,
+        *,
+        instance_type: str,
+        region: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        provider: str = "aws",
+    ) -> list[SpotChange]:
+        assert (instance_type, provider) == ("p5.48xlarge", "aws")
+        return [
+            c for c in self.changes if (region is None or c.region == region) and (until is None or c.since <= until)
+        ]
+
+
 def statistics(zone: str = "use1-az4") -> SpotStatistics:
     return SpotStatistics(
         provider="aws", instance_type="p5.48xlarge", region="us-east-1", availability_zone_id=zone, window_start=at("2026-10-31"), window_end=at("2026-11-30"),
@@ -110,7 +131,7 @@ def test_the_cut_of_june_2025_is_visible_in_the_shipped_tables() -> None:
 
 def test_the_document_is_that_of_the_contract(snapshot: Callable[..., Catalog]) -> None:
     document = list_history(
-        snapshot(spot_statistics=(statistics(),)), "P5.48xlarge", spot_changes=[change("18", "2026-11-20")]
+        snapshot(spot_statistics=(statistics(),)), "P5.48xlarge", kept=Kept(change("18", "2026-11-20"))
     )
     assert list(document) == DOCUMENT
     assert [list(p) for p in document["periods"]] == [PERIOD]
@@ -181,7 +202,7 @@ def test_since_and_until_keep_what_may_have_held(snapshot: Callable[..., Catalog
 def test_spot_changes_of_a_window_begin_with_the_price_that_held(snapshot: Callable[..., Catalog]) -> None:
     rows = [change("20", "2026-11-25"), change("18", "2026-11-01"), change("19", "2026-11-10"), change("17", "2026-10-01", "use1-az6")]  # fmt: skip
     document = list_history(
-        snapshot(), "p5.48xlarge", purchase_option="spot", since=date(2026, 11, 15), spot_changes=rows
+        snapshot(), "p5.48xlarge", purchase_option="spot", since=date(2026, 11, 15), kept=Kept(*rows)
     )
     assert [(c["availability_zone_id"], c["unit_price"]) for c in document["spot_changes"]] == [
         ("use1-az4", "19"),
@@ -189,8 +210,32 @@ def test_spot_changes_of_a_window_begin_with_the_price_that_held(snapshot: Calla
         ("use1-az6", "17"),
     ]
     assert document["periods"] == []
-    listed = list_history(snapshot(), "p5.48xlarge", purchase_option="on_demand", spot_changes=rows)
+    listed = list_history(snapshot(), "p5.48xlarge", purchase_option="on_demand", kept=Kept(*rows))
     assert listed["spot_changes"] == []
+
+
+def test_what_came_after_the_snapshot_is_left_out(snapshot: Callable[..., Catalog]) -> None:
+    rows = (change("18", "2026-11-29"), change("19", "2026-12-02"))
+    document = list_history(snapshot(), "p5.48xlarge", purchase_option="spot", kept=Kept(*rows))
+    assert [c["unit_price"] for c in document["spot_changes"]] == ["18"]
+
+
+def test_statistics_over_another_window_are_made_of_the_changes(snapshot: Callable[..., Catalog]) -> None:
+    """Ten days up to the last look of 11-30: 20 USD for 6 days, then 55.04, the on-demand price, for 4."""
+    quotes = (
+        quote("55.04", "2026-11-29"),
+        quote("55.04", "2026-11-30", purchase_option=PurchaseOption.SPOT, availability_zone_id="use1-az4"),
+    )
+    catalog = snapshot(quotes=quotes, spot_statistics=(statistics(),))
+    kept = Kept(change("20", "2026-11-01"), change("55.04", "2026-11-26"))
+    (ten,) = list_history(catalog, "p5.48xlarge", kept=kept, window_days=10)["spot_statistics"]
+    assert (ten["window_start"], ten["window_end"]) == ("2026-11-20T00:00:00Z", "2026-11-30T00:00:00Z")
+    assert Decimal(ten["median_unit_price"]) == 20
+    assert Decimal(ten["p95_unit_price"]) == Decimal("55.04")
+    assert Decimal(ten["mean_unit_price"]) == Decimal("34.016")  # (6 x 20 + 4 x 55.04) / 10
+    assert ten["at_on_demand_cap_fraction"] == pytest.approx(0.4)
+    (published,) = list_history(catalog, "p5.48xlarge", kept=kept, window_days=30)["spot_statistics"]
+    assert published["p95_unit_price"] == "25", "the snapshot has this window"
 
 
 def test_zones_by_id_with_near_misses(snapshot: Callable[..., Catalog]) -> None:
