@@ -96,6 +96,7 @@ def describe(machine: Machine) -> Row:
         row["InstanceStorageInfo"] = {
             "TotalSizeInGB": machine.disks * machine.disk_gb,
             "Disks": [{"SizeInGB": machine.disk_gb, "Count": machine.disks, "Type": "ssd"}],
+            "NvmeSupport": "required",
         }
     if machine.chip is None:
         return row

@@ -135,11 +135,11 @@ def chosen_offerings(world: World, asked: Row) -> list[Row]:
     ]
 
 
-def chosen_rates(world: World, asked: Row) -> list[Row]:
-    """Return the rates that a request asks for."""
+def chosen_rates(listed: list[Row], asked: Row) -> list[Row]:
+    """Return those of the listed rates that a request asks for."""
     return [
         row
-        for row in rates(world)
+        for row in listed
         if _in(asked.get("savingsPlanTypes"), row["savingsPlanOffering"]["planType"])
         and _in(asked.get("savingsPlanPaymentOptions"), row["savingsPlanOffering"]["paymentOption"])
         and _in(asked.get("savingsPlanOfferingIds"), row["savingsPlanOffering"]["offeringId"])

@@ -68,6 +68,12 @@ ANSWERED_WITH_ERROR = frozenset(
     {"throttle", "http500", "http502", "http503", "http504", "expired_token", "access_denied", "unrecognised_client", "clock_skew", "error", "missing", "expired_next_token"}
 )  # fmt: skip
 
+OF_PAGES = frozenset({"repeated_token", "empty_page", "expired_next_token", "duplicate_page"})
+OF_KEYS = frozenset({"expired_token", "unrecognised_client", "clock_skew"})
+"""Plain files are public: nobody signs in."""
+WITHOUT_PAGES = frozenset({"DescribeRegions", "DescribeAvailabilityZones"})
+"""Operations of which the answer is always whole: faults of pages do not strike them."""
+
 JSON_SERVICES = {
     "AWSPriceListService": "pricing",
     "ServiceQuotasV20190624": "service-quotas",
@@ -122,6 +128,10 @@ class Fault:
 
     def strikes(self, action: str, page: int, region: str) -> bool:
         """Say whether this call is hit, and count it."""
+        if self.kind in OF_PAGES and action in WITHOUT_PAGES:
+            return False
+        if self.kind in OF_KEYS and action.startswith("/"):
+            return False
         if (
             not fnmatch.fnmatchcase(action, self.action)
             or self.page not in (None, page)
@@ -216,6 +226,14 @@ class FakeAws:
         """Switch every fault off."""
         with self._lock:
             self.faults = []
+
+    def reset(self, world: World) -> None:
+        """Begin anew with another world: no faults, no log, pages of 25, no limit."""
+        with self._lock:
+            self.world, self.page_size, self.bucket = world, 25, None
+            self.faults, self.calls = [], []
+            for kept in (self._buckets, self._configurations, self._cache):
+                kept.clear()
 
     def forget(self) -> None:
         """Empty the log of calls."""
@@ -324,7 +342,7 @@ class FakeAws:
             found[key], rows = part, len(part)
             if following < len(listed):
                 more[name] = _token(action, given, number + 1, following)
-            elif service == "ec2" and action not in ("DescribeRegions", "DescribeAvailabilityZones"):
+            elif service == "ec2" and action not in WITHOUT_PAGES:
                 more[name] = ""  # the last page names an empty token
             if "repeated_token" in kinds:
                 more[name] = token or _token(action, given, 1, min(size, max(0, len(listed) - 1)))
@@ -473,7 +491,8 @@ def _as_refused(fault: Fault, service: str, action: str) -> RefusedError:
     """Return the error that a service answers with."""
     ec2, rest = service in ("ec2", "sts"), service == "savingsplans"
     if fault.kind == "throttle":
-        return RefusedError("RequestLimitExceeded" if ec2 else "ThrottlingException", "Rate exceeded", 503 if ec2 else 429 if rest else 400)  # fmt: skip
+        code = {"ec2": "RequestLimitExceeded", "file": "SlowDown"}.get(service, "ThrottlingException")
+        return RefusedError(code, "Rate exceeded", 503 if ec2 or service == "file" else 429 if rest else 400)
     if fault.kind.startswith("http"):
         return RefusedError("InternalError" if ec2 else "InternalErrorException", "An internal error has occurred", int(fault.kind[4:]))  # fmt: skip
     if fault.kind == "expired_token":
@@ -668,7 +687,7 @@ ACTIONS: dict[tuple[str, str], Callable[[FakeAws, str, Members], Members]] = {
     ("ec2", "GetSpotPlacementScores"): _scores,
     ("ec2", "DescribeCapacityBlockOfferings"): lambda aws, region, given: {"CapacityBlockOfferings": aws_ec2.capacity_blocks(aws.world, region, given)},
     ("savingsplans", "DescribeSavingsPlansOfferings"): lambda aws, region, given: {"searchResults": aws_plans.chosen_offerings(aws.world, given)},
-    ("savingsplans", "DescribeSavingsPlansOfferingRates"): lambda aws, region, given: {"searchResults": aws_plans.chosen_rates(aws.world, given)},
+    ("savingsplans", "DescribeSavingsPlansOfferingRates"): lambda aws, region, given: {"searchResults": aws_plans.chosen_rates(aws._cached(("rates",), lambda: aws_plans.rates(aws.world)), given)},
     ("savingsplans", "DescribeSavingsPlans"): _owned_plans,
     ("service-quotas", "ListServiceQuotas"): lambda aws, region, given: {"Quotas": aws_plans.applied_quotas(aws.world, region)},
     ("service-quotas", "ListAWSDefaultServiceQuotas"): lambda aws, region, given: {"Quotas": aws_plans.default_quotas(region)},
