@@ -93,16 +93,22 @@ def period_columns(periods: Sequence[Document]) -> list[Column]:
     }
     return [
         Column("Region", cells=[Cell(p["region"]) for p in periods]),
-        Column("Bought as", narrowest=12, cells=[Cell(purchase(p)) for p in periods]),
+        Column("Bought as", narrowest=12, cells=[bought_cell(p) for p in periods]),
         Column(
             "$/h", right=True, cells=[Cell(price_text(p["unit_price"], p["currency"]), style=STRONG) for p in periods]
         ),
         Column("Change", right=True, cells=[change_cell(p["change_fraction"]) for p in periods]),
-        Column("When it changed", keep=1, cells=[Cell(when(p, before.get(n))) for n, p in enumerate(periods)]),
+        Column("Changed between", keep=1, cells=[Cell(when(p, before.get(n))) for n, p in enumerate(periods)]),
         Column("Seen", keep=2, cells=[Cell(span(day_of(p["first_seen"]), day_of(p["last_seen"]))) for p in periods]),
         Column("Unit", keep=3, cells=[Cell("" if p["unit"] == "Hrs" else p["unit"]) for p in periods]),
         Column("Source", keep=5, cells=[Cell(short(p["source"]), style=QUIET) for p in periods]),
     ]
+
+
+def bought_cell(period: Document) -> Cell:
+    """Return how a price is paid, the terms of a commitment under it."""
+    option, _, terms = purchase(period).partition(", ")
+    return Cell(option, terms)
 
 
 def change_cell(fraction: float | None) -> Cell:
@@ -123,14 +129,14 @@ def percent(fraction: float) -> str:
 
 
 def when(period: Document, before: Document | None) -> str:
-    """Return when a price changed, as far as it is known: "between 2025-04-28 and 2025-06-23"."""
+    """Return the days between which a price changed, as far as it is known: "2025-04-28 and 2025-06-23"."""
     if period["change_fraction"] is None:
         return ""
     new = day_of(period["first_seen"])
     if before is None:  # cut off by --since
         return f"by {new}"
     old = day_of(before["last_seen"])
-    return f"on {new}" if old == new else f"between {old} and {new}"
+    return f"on {new}" if old == new else f"{old} and {new}"
 
 
 def span(first: str, last: str) -> str:
