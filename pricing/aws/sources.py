@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pricing.aws.capacity_blocks import capacity_blocks_source
 from pricing.aws.instance_types import instance_types_source
 from pricing.aws.offerings import offerings_source
+from pricing.aws.placement_scores import placement_scores_source
 from pricing.aws.price_list_files import price_list_files_source
 from pricing.aws.price_list_query import price_list_source
 from pricing.aws.quotas import quotas_source
@@ -31,4 +33,6 @@ def aws_sources(aws: Aws, *, directory: Path | None = None) -> tuple[Source, ...
         quotas_source(aws),
         spot_source(aws),
         spot_advisor_source(aws),
+        capacity_blocks_source(aws),
+        placement_scores_source(aws),
     )
