@@ -131,6 +131,11 @@ def load_tables(directory: Path = TABLES_DIR) -> SnapshotContents:
     )
 
 
+def shipped_aliases() -> dict[str, str]:
+    """Return the other spellings of chips in the shipped tables, and the canonical name of each."""
+    return _aliases(TABLES_DIR)
+
+
 def _accelerators(directory: Path) -> Iterator[Accelerator]:
     path = directory / "accelerators.csv"
     named = {f.name for f in fields(Accelerator)}

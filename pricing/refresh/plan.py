@@ -34,15 +34,19 @@ class Outcome:
 
 
 def chosen(sources: Sequence[Source], names: Iterable[str]) -> tuple[Source, ...]:
-    """Return the sources of those names, or the default ones where none is named; UnknownName with near misses."""
+    """Return the sources of those names, or the default ones where none is named; UnknownName with near misses.
+
+    A name before a dot stands for all that begin so: "gpuhunt" for "gpuhunt.gcp", "gpuhunt.azure" and the others.
+    """
     from pricing.catalog import near_misses  # noqa: PLC0415 - on the way to an error
 
-    by_name = {source.name: source for source in sources}
-    wanted = list(dict.fromkeys(names))
-    for name in wanted:
-        if name not in by_name:
-            raise UnknownName("source", name, near_misses(name, by_name))
-    return tuple(s for s in sources if (s.name in wanted if wanted else s.default))
+    known = {name for source in sources for name in (source.name, source.name.partition(".")[0])}
+    wanted = set(names)
+    for name in sorted(wanted - known):
+        raise UnknownName("source", name, near_misses(name, known))
+    return tuple(
+        s for s in sources if (s.name in wanted or s.name.partition(".")[0] in wanted if wanted else s.default)
+    )
 
 
 def planned(sources: Iterable[Source], regions: Sequence[str]) -> tuple[Unit, ...]:
