@@ -119,6 +119,36 @@ def test_an_announced_price_waits_for_its_day_and_then_replaces_the_old_one() ->
     assert the_one(product(terms=two_terms)).effective_unit_price == Decimal("0.75")
 
 
+def test_future_dated_terms_of_one_sku_wait_too() -> None:
+    two_terms = term("A1") | {"A1.OTHER": term("A1", "0.5", start="2026-12-01T00:00:00Z")["A1.JRTCKXETXF"]}
+    assert the_one(product(terms=two_terms)).effective_unit_price == Decimal("0.8048")
+    reading = parse_price_list([product(terms=two_terms)], at=NOW, retrieved_at=NOW)
+    assert reading.excluded == {"starts in the future": 1}
+
+
+def test_a_zero_price_twin_is_not_the_cheapest_price_but_none() -> None:
+    twin = product("Z0", terms=term("Z0", "0.0000000000"))
+    reading = parse_price_list([twin, product()], at=NOW, retrieved_at=NOW)
+    assert [(q.sku, q.effective_unit_price) for q in reading.quotes] == [("A1", Decimal("0.8048"))]
+    assert reading.excluded == {"price of zero": 1}
+
+
+def test_memory_with_a_thousands_comma_and_gpu_memory_na_do_not_disturb_a_price() -> None:
+    """Specifications of the list are prose ("1,152 GiB", "NA", the total of all GPUs): they are read from EC2, never from here."""
+    quote = the_one(product(memory="1,152 GiB", gpuMemory="NA", gpu="8", vcpu="96", storage="8 x 1000 NVMe SSD"))
+    assert quote.effective_unit_price == Decimal("0.8048")
+
+
+def test_bare_metal_that_is_listed_twice_has_one_price() -> None:
+    def metal(sku: str, tenancy: str, usd: str = "7.824") -> str:
+        return product(sku, family="Compute Instance (bare metal)", tenancy=tenancy, instanceType="g4dn.metal", terms=term(sku, usd))  # fmt: skip
+
+    reading = parse_price_list([metal("D1", "Dedicated"), metal("S1", "Shared")], at=NOW, retrieved_at=NOW)
+    assert ([q.sku for q in reading.quotes], reading.excluded) == (["S1"], {"tenancy Dedicated": 1})
+    dearer = parse_price_list([metal("D1", "Dedicated", "8.2"), metal("S1", "Shared")], at=NOW, retrieved_at=NOW)
+    assert len(dearer.unresolved) == 1  # two prices: which one is meant is not ours to say
+
+
 def test_two_prices_of_one_day_are_not_decided_by_which_is_lower() -> None:
     with pytest.raises(NotOnePrice, match=r"2 prices are left.*SKU A1 at 0.8048 USD.*SKU B2 at 0.1 USD"):
         the_one(product("A1"), product("B2", terms=term("B2", "0.1")))
@@ -155,6 +185,8 @@ def test_one_broken_text_does_not_lose_the_others() -> None:
     reading = parse_price_list(["<html>", product(), "{}", '"text"'], at=NOW, retrieved_at=NOW)
     assert [q.sku for q in reading.quotes] == ["A1"]
     assert len(reading.unreadable) == reading.excluded["cannot be read"] == 3
+    half = parse_price_list([product()[:-9]], at=NOW, retrieved_at=NOW)
+    assert half.unreadable[0].where == "a product of g6.xlarge"  # whose price is not known now
 
 
 @pytest.mark.parametrize(
@@ -239,6 +271,23 @@ def test_reservations_that_are_none() -> None:
     assert (len(old.quotes), old.excluded) == (1, {"reservation of an old or unknown sort": 1})
     free = parse_price_list([product(reserved=reservation("1yr", "All Upfront", hourly="0", upfront=None))], at=NOW, retrieved_at=NOW)  # fmt: skip
     assert (len(free.quotes), free.excluded) == (1, {"reservation without a price": 1})
+
+
+def test_of_two_terms_of_one_reservation_the_later_holds() -> None:
+    old = reservation("1yr", "No Upfront", hourly="0.6", upfront=None)
+    new = {"A1.N": reservation("1yr", "No Upfront", hourly="0.5", upfront=None)["A1.R"] | {"effectiveDate": "2026-06-01T00:00:00Z"}}  # fmt: skip
+    for terms in (old | new, {"A1.N": old["A1.R"], "A1.R": new["A1.N"]}):
+        reading = parse_price_list([product(reserved=terms)], at=NOW, retrieved_at=NOW)
+        _, reserved = reading.quotes
+        assert reserved.effective_unit_price == Decimal("0.5")
+        assert reading.excluded == {"superseded by a later price": 1}
+
+
+def test_a_reservation_of_no_class_is_none() -> None:
+    terms = reservation("1yr", "No Upfront", hourly="0.5", upfront=None)
+    del terms["A1.R"]["termAttributes"]["OfferingClass"]
+    reading = parse_price_list([product(reserved=terms)], at=NOW, retrieved_at=NOW)
+    assert (len(reading.quotes), reading.excluded) == (1, {"reservation of an old or unknown sort": 1})
 
 
 def test_a_type_without_a_certain_price_loses_no_other() -> None:
