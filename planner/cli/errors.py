@@ -23,7 +23,7 @@ EXIT_MEANINGS: dict[Exit, str] = {
     Exit.FAULT: "the answer could not be written, or `doctor` found a fault",
     Exit.BAD_REQUEST: "bad request: what is wrong stands on one line of standard error",
     Exit.NOTHING_FITS: "nothing fits: the answer lists every rejection with its figures",
-    Exit.SOURCE_UNAVAILABLE: "a source is unavailable: price snapshot, database or network address",
+    Exit.SOURCE_UNAVAILABLE: "a source is unavailable: price snapshot, database, network address, or one that a refresh asked (the rest was published)",
     Exit.INTERRUPTED: "interrupted by Ctrl+C",
     Exit.PIPE_CLOSED: "the reader of the output closed it early (`planner … | head`)",
 }

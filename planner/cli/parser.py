@@ -28,11 +28,14 @@ VERBS: Mapping[str, Verb] = {
     "explain": Verb("explain", "every figure of a recommendation down to its quote or formula"),
     "prices refresh": Verb("prices_refresh", "ask the live sources and publish the next price snapshot"),
     "prices list": Verb("prices_list", "prices of a snapshot, by region, instance and purchase option"),
-    "prices import": Verb("prices_import", "take a price sheet or a private agreement into the prices, or out again"),
     "prices history": Verb("prices_history", "which prices of an instance type were seen when, with a chart"),
     "prices diff": Verb("prices_diff", "what changed from one price snapshot to another"),
     "prices snapshots": Verb("prices_snapshots", "which price snapshots are kept here"),
     "prices availability": Verb("prices_availability", "zones, spot, capacity blocks and quotas of a type in a region"),
+    "prices import": Verb("prices_import", "take a price sheet or a private agreement into the prices, or out again"),
+    "prices billed": Verb(
+        "prices_billed", "what was billed: the lines of an export or of Cost Explorer, one cost summed"
+    ),
     "instances": Verb("instances", "instance types and their accelerators"),
     "models list": Verb("models_list", "the models that are known by name, and their aliases"),
     "models show": Verb("models_show", "parameters, weight bytes and KV bytes per token of one model"),
@@ -180,7 +183,7 @@ def general_help(prefix: str = "") -> str:
     lines += ["commands:"]
     shown = {verb: what for verb, what in VERBS.items() if not prefix or verb.startswith(f"{prefix} ")}
     widest = max(len(verb) for verb in shown)
-    lines += [f"  {verb:<{widest}} {what.summary}" for verb, what in shown.items()]
+    lines += [f"  {verb:<{widest}}  {what.summary}" for verb, what in shown.items()]
     lines += [
         "",
         "`planner COMMAND --help` shows the flags of a command; every command that answers has --format table|json|csv.",

@@ -11,6 +11,7 @@ from planner.cli.parser import VERBS, parser_for
 from planner.cli.verbs.prices_diff import DIFF_COLUMNS
 from planner.cli.verbs.prices_history import HISTORY_COLUMNS
 from planner.reports import flat
+from planner.services.list_billed import FIELDS as BILLED_FIELDS
 from planner.services.list_snapshots import SNAPSHOT_FIELDS
 from planner.services.show_availability import ZONE_FIELDS
 
@@ -26,12 +27,15 @@ planner recommend --model ./config.json --mode training --dataset-tokens 1e9 --e
 planner recommend --model resnet50 --mode training --dataset-size 1281167 --epochs 90
 planner estimate --model 8b --instance g5.xlarge
 planner explain --model 7b --rank 2
+planner prices refresh --region us-east-1
+planner prices history p5.48xlarge --region us-east-1
+planner prices diff shipped latest --min-change 5%
 ```
 
 ## What every command does alike
 
 - **Formats.** `--format table` (default) is for people; `--format json` is exactly the body that the REST API gives to the same request;
-  `--format csv` has one row per recommendation, price, type, model, term or check. The columns below are stable: new ones are only added at the end.
+  `--format csv` has one row per recommendation, price, type, model, term, change or check. The columns below are stable: new ones are only added at the end.
 - **Answers go to standard output, everything else to standard error.** An error is one line: command, flag, value, why, what would be right.
 - **Numbers** may be written as `1000`, `1_000`, `1.5` or `50e6`; days as `YYYY-MM-DD`. A repeatable flag may be given several times or
   with commas: `--region us-east-1,us-west-2`. Flags are not abbreviated; a misspelt one is refused with the nearest.
@@ -39,9 +43,9 @@ planner explain --model 7b --rank 2
   columns are left out and named; below 64 columns each row becomes a card. Colour only where the output is a terminal, never with
   `NO_COLOR`; it means something: green for the best and the measured, yellow for what to be careful about, red for what is wrong.
   `FORCE_COLOR` keeps it in a pipe. Signs that the output's encoding lacks become plain ones.
-- **Offline.** No command but `prices refresh`, `serve` and those that are given a database elsewhere opens a network connection. Nothing is
-  written unless `--save`, `prices refresh`, `db upgrade` or `serve` ask for it, and then only in the data directory (`PLANNER_DATA_DIR`, else the
-  system's usual place) or in the database named by `--database-url` or `PLANNER_DATABASE_URL`.
+- **Offline.** No command but `prices refresh`, `prices billed --from-aws`, `serve` and those that are given a database elsewhere opens a network
+  connection. Nothing is written unless `--save`, `prices refresh`, `prices import`, `db upgrade` or `serve` ask for it, and then only in the data
+  directory (`PLANNER_DATA_DIR`, else the system's usual place) or in the database named by `--database-url` or `PLANNER_DATABASE_URL`.
 - **Asking AWS.** `prices refresh` takes credentials from where the AWS CLI does: `AWS_PROFILE`, `AWS_ACCESS_KEY_ID` with `AWS_SECRET_ACCESS_KEY`, a
   sign-on, an attached role. `AWS_ENDPOINT_URL` sends every question elsewhere; `PLANNER_AWS_PRICE_LIST_URL` and `PLANNER_AWS_SPOT_ADVISOR_URL` name
   a mirror of the public files. What needs no credentials is read without any.
@@ -66,6 +70,7 @@ CSV_TABLES: Sequence[tuple[str, tuple[str, ...]]] = (
     ("prices diff", DIFF_COLUMNS),
     ("prices snapshots", SNAPSHOT_FIELDS),
     ("prices availability", ZONE_FIELDS),
+    ("prices billed", BILLED_FIELDS),
     ("instances", flat.INSTANCE_COLUMNS),
     ("models list", flat.MODEL_LIST_COLUMNS),
     ("models show", flat.MODEL_COLUMNS),
