@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from datetime import date
+from fnmatch import fnmatch
 from typing import Any
 
 import pytest
+from aws_doors import alone, asking, door_to, loopback
+from moto import mock_aws
 
-from pricing.aws.instance_types import CHIPS, parse_instance_type, parse_instance_types
-from pricing.errors import ReplyError
+from pricing.aws.instance_types import (
+    CHIPS,
+    PATTERNS,
+    instance_types_source,
+    is_wanted,
+    parse_instance_type,
+    parse_instance_types,
+)
+from pricing.aws.session import Aws
+from pricing.errors import AccessDenied, ReplyError
+from pricing.market import NoticeKind
 from pricing.model import AcceleratorKind, InstanceType, InterconnectKind
 from pricing.static import load_tables
 
@@ -137,3 +149,72 @@ def test_every_chip_name_leads_to_a_chip_of_the_table_and_every_shipped_chip_has
     assert named <= set(CHIP_TABLE)
     rented = {i.accelerator for i in TABLES.instance_types if i.provider == "aws" and i.accelerator_kind != "cpu"}
     assert rented <= named
+
+
+def test_types_of_a_real_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replies of moto are copies of AWS's: parts of a GPU with Count 0, Neuron listed twice, Trainium2 with the wrong memory."""
+    alone(monkeypatch, AWS_ACCESS_KEY_ID="test", AWS_SECRET_ACCESS_KEY="test")
+    with mock_aws():
+        aws = Aws()
+        reading = instance_types_source(aws).read(asking())
+        aws.close()
+    found = {row.instance_type: row for row in reading.instance_types}
+    parts = {name: found[name].accelerators_per_instance for name in ("g6f.large", "g6f.2xlarge", "g6f.4xlarge", "gr6f.4xlarge")}  # fmt: skip
+    assert parts == {"g6f.large": 0.125, "g6f.2xlarge": 0.25, "g6f.4xlarge": 0.5, "gr6f.4xlarge": 0.5}
+    assert found["p5.4xlarge"].accelerators_per_instance == 1
+    assert (found["inf2.48xlarge"].device_count, found["inf1.24xlarge"].device_count) == (12, 16)  # not 24 and 32
+    assert found["trn2.48xlarge"].device_memory_gib == 96  # the reply says 512
+    assert (found["p4d.24xlarge"].accelerator, found["p4de.24xlarge"].accelerator) == ("A100 SXM4 40GB", "A100 SXM4 80GB")  # fmt: skip
+    assert found["g7.48xlarge"].accelerator == "RTX PRO 4500 Blackwell Server"
+    assert (found["p5.48xlarge"].memory_gib, found["p5.48xlarge"].local_nvme_gb) == (
+        2048,
+        30400,
+    )  # GiB, and 8 x 3,800 GB
+    shipped = {i.instance_type: i for i in TABLES.instance_types if i.provider == "aws"}
+    for name in found.keys() & shipped.keys():
+        live, table = found[name], shipped[name]
+        assert (live.accelerator, live.accelerators_per_instance, live.vcpus, live.memory_gib) == (table.accelerator, table.accelerators_per_instance, table.vcpus, table.memory_gib), name  # fmt: skip
+    assert reading.excluded == {"FPGA, not for models": 3, "media accelerator, not for models": 3, "cannot be read": 1}
+    (notice,) = reading.notices  # moto has it without its accelerators, as AWS once had
+    assert (notice.kind, notice.subject) == (NoticeKind.UNRESOLVED, "trn2u.48xlarge us-east-1")
+
+
+def test_types_are_asked_by_pattern_as_a_list_of_names_fails_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    with loopback(page_size=5) as fake, door_to(fake, monkeypatch) as aws:
+        reading = instance_types_source(aws).read(asking())
+        assert len(fake.calls) > 2
+        (asked,) = {tuple(sorted(v for k, v in call.given.items() if "Value" in k)) for call in fake.calls}
+        assert asked == ("dl*", "f*", "g*", "inf*", "p*", "trn*", "vt*")
+        assert not any("InstanceType" in call.given for call in fake.calls)
+        assert {call.given["MaxResults"] for call in fake.calls} == {"100"}
+        names = {row.instance_type for row in reading.instance_types}
+        assert {"g4dn.metal", "g6f.xlarge", "p5.4xlarge", "trn2.48xlarge", "inf2.xlarge"} <= names
+        assert "m5.large" not in names
+        assert reading.excluded == {"media accelerator, not for models": 1}
+        assert reading.scope.tables == {"instance_types"}
+        fake.fail("duplicate_page")
+        assert instance_types_source(aws).read(asking()) == reading
+        fake.heal()
+        fake.fail("access_denied")
+        with pytest.raises(AccessDenied, match="ec2:DescribeInstanceTypes"):
+            instance_types_source(aws).read(asking())
+
+
+def test_every_accelerated_family_of_the_tables_is_asked_for() -> None:
+    families = {i.family for i in TABLES.instance_types if i.provider == "aws" and i.accelerator_kind is not AcceleratorKind.CPU}  # fmt: skip
+    assert all(any(fnmatch(family, pattern) for pattern in PATTERNS) for family in families)
+    assert all(is_wanted(f"{family}.xlarge", ()) for family in families)
+    assert not any(is_wanted(name, ()) for name in ("m7i.large", "c7g.large", "inferno.large", "grx.large", "t3.micro"))
+    assert is_wanted("m7i.large", {"m7i.large"})
+
+
+def test_an_unknown_chip_is_said_with_its_type_and_the_nearest_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    with loopback() as fake, door_to(fake, monkeypatch) as aws:
+        chips = tuple(chip for chip in TABLES.accelerators if chip.name != "L4")
+        reading = instance_types_source(aws).read(asking(chips=chips))
+        assert "g5.xlarge" in {row.instance_type for row in reading.instance_types}
+    assert {n.subject for n in reading.notices} == {"g6.xlarge us-east-1", "g6f.xlarge us-east-1"}
+    assert all("chip 'L4' is not in the table" in n.detail for n in reading.notices)
+    assert reading.excluded["cannot be read"] == 2
+    with pytest.raises(ReplyError, match="'H100e' is not in the table; the nearest is 'H100'"):
+        read("p5x.48xlarge", gpu("H100e", 81920, 8))
