@@ -12,7 +12,6 @@ Reference: AWS EC2 API, DescribeCapacityBlockOfferings; Capacity Blocks for ML i
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pricing.aws import replies
+from pricing.aws.instance_types import MOST_RESULTS, PATTERNS
 from pricing.aws.paging import asked, pages
 from pricing.aws.session import Aws
 from pricing.errors import AccessDenied, ReplyError, SourceFailed
@@ -30,8 +30,7 @@ from pricing.source import Ask, Scope, Source, SourceReading
 NAME = "capacity_blocks"
 SOURCE = "AWS DescribeCapacityBlockOfferings"
 OPERATION = "describe_capacity_block_offerings"
-BLOCK_CAPABLE = re.compile(r"(?:p4de?|p5\w*|p6[\w-]*|trn\d\w*)\.")
-"""Families that are sold in blocks."""
+USAGE_CLASS = "capacity-block"
 DURATIONS_H = (24, 168)
 """A day and a week: the shortest block, and one at which a longer one's price shows. AWS sells 1 to 14 days, then whole weeks to 182 days."""
 INSTANCES = 1
@@ -57,7 +56,11 @@ def capacity_blocks_source(aws: Aws) -> Source:
         needs_credentials=True,
         default=True,
         what="capacity blocks that could be reserved: a day and a week of one instance, with the fee",
-        permissions=("ec2:DescribeCapacityBlockOfferings", "ec2:DescribeAvailabilityZones"),
+        permissions=(
+            "ec2:DescribeCapacityBlockOfferings",
+            "ec2:DescribeInstanceTypes",
+            "ec2:DescribeAvailabilityZones",
+        ),
         read=lambda ask: read_capacity_blocks(aws, ask),
     )
 
@@ -69,7 +72,11 @@ def read_capacity_blocks(aws: Aws, ask: Ask) -> SourceReading:
     client = aws.client("ec2", ask.region)
     found: list[Any] = []
     excluded: Counter[str] = Counter()
-    for instance_type in sorted(name for name in ask.instance_types if BLOCK_CAPABLE.match(name)):
+    try:
+        types = sold_in_blocks(client, on_answer=ask.on_answer)
+    except ReplyError as e:
+        raise SourceFailed(source=SOURCE, why=f"{ask.region}: {e.where}: {e.why}") from e
+    for instance_type in types:
         try:
             for hours in DURATIONS_H:
                 found += pages(
@@ -110,6 +117,26 @@ def read_capacity_blocks(aws: Aws, ask: Ask) -> SourceReading:
             for note in (*notes, *reading.notes)
         ),
     )
+
+
+def sold_in_blocks(client: Any, *, on_answer: Callable[[], None]) -> list[str]:
+    """Return the accelerated types of a region that AWS says are sold in capacity blocks, by name."""
+    answer = pages(
+        client,
+        "describe_instance_types",
+        "InstanceTypes",
+        source=SOURCE,
+        on_answer=on_answer,
+        Filters=[{"Name": "instance-type", "Values": list(PATTERNS)}],
+        PaginationConfig={"PageSize": MOST_RESULTS},
+    )
+    found = set()
+    for page in answer:
+        for index, given in enumerate(replies.rows_of(page, "InstanceTypes", source=SOURCE)):
+            row = replies.mapping(given, source=SOURCE, where=f"type {index}")
+            if USAGE_CLASS in (row.get("SupportedUsageClasses") or ()):
+                found.add(replies.text(row, "InstanceType", source=SOURCE, where=f"type {index}"))
+    return sorted(found)
 
 
 def is_not_sold(error: SourceFailed, instance_type: str) -> bool:

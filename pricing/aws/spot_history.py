@@ -18,7 +18,7 @@ from itertools import groupby
 from typing import Any
 
 from pricing.aws import replies
-from pricing.aws.instance_types import ACCELERATED
+from pricing.aws.instance_types import ACCELERATED, PATTERNS
 from pricing.aws.paging import pages
 from pricing.aws.session import Aws
 from pricing.errors import ReplyError, SourceFailed
@@ -40,8 +40,6 @@ OVERLAP = timedelta(hours=6)
 ROWS_A_PAGE = 1000
 FILTER_VALUES = 200
 """Most values that AWS takes in one filter."""
-ACCELERATED_PATTERNS = ("p*", "g*", "trn*", "inf*", "dl*", "vt*", "f*")
-"""Types that the catalog does not know yet, as filter values. Where a wildcard were taken literally it would match nothing; known types are named."""
 NOT_WANTED = "not a type we plan with"
 CHEAPER_TWIN = "the cheaper of two prices at one instant"
 
@@ -117,11 +115,14 @@ def read_spot(aws: Aws, ask: Ask) -> SourceReading:
 
 
 def questions(ask: Ask) -> Iterator[dict[str, Any]]:
-    """Yield the arguments of each question: the types we plan with, as many at once as a filter takes."""
+    """Yield the arguments of each question: the types we plan with, as many at once as a filter takes.
+
+    Known types are named beside the patterns: where a wildcard were taken literally it would match nothing, and they still do.
+    """
     earliest = ask.at - KEPT_FOR
     since = earliest if ask.spot_since is None else max(earliest, min(ask.spot_since, ask.at) - OVERLAP)
     names = sorted(name for name in ask.instance_types if "." in name and " " not in name)  # no UltraServers
-    for values in _batches((*ACCELERATED_PATTERNS, *names), FILTER_VALUES):
+    for values in _batches((*PATTERNS, *names), FILTER_VALUES):
         yield {
             "ProductDescriptions": [LINUX, LINUX + VPC_SUFFIX],  # Windows, Red Hat, SUSE: their fee is in the price
             "StartTime": since,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from botocore.stub import ANY
 
 from pricing.aws.capacity_blocks import (
-    BLOCK_CAPABLE,
     capacity_block_quotes,
     capacity_blocks_source,
     parse_capacity_blocks,
@@ -141,18 +142,6 @@ def test_what_cannot_be_right_is_an_error(given: Any, message: str) -> None:
         parse(given)
 
 
-@pytest.mark.parametrize(
-    ("name", "sold"),
-    [
-        ("p4d.24xlarge", True), ("p4de.24xlarge", True), ("p5.4xlarge", True), ("p5en.48xlarge", True),
-        ("p6-b200.48xlarge", True), ("p6e-gb200.36xlarge", True), ("trn1.32xlarge", True), ("trn2u.48xlarge", True),
-        ("p3.2xlarge", False), ("g5.48xlarge", False), ("inf2.48xlarge", False), ("trn2 UltraServer", False),
-    ],
-)  # fmt: skip
-def test_the_families_that_are_sold_in_blocks(name: str, sold: bool) -> None:
-    assert bool(BLOCK_CAPABLE.match(name)) is sold
-
-
 class Client:
     """The SDK's own EC2 client with answers laid ready in the order in which they must be asked for."""
 
@@ -182,26 +171,33 @@ class Client:
             "describe_capacity_block_offerings", reply, asked | ({"NextToken": after} if after else {})
         )
 
+    def sells(self, *types: str, others: Iterable[str] = ()) -> None:
+        rows = [{"InstanceType": name, "SupportedUsageClasses": ["on-demand", "capacity-block"]} for name in types]
+        rows += [{"InstanceType": name, "SupportedUsageClasses": ["on-demand", "spot"]} for name in others]
+        asked = {"Filters": [{"Name": "instance-type", "Values": ANY}], "MaxResults": 100}
+        self.stub.add_response("describe_instance_types", {"InstanceTypes": rows}, asked)
+
     def zones(self) -> None:
         known = [{"ZoneName": name, "ZoneId": zone_id} for name, zone_id in ZONE_IDS.items()]
         self.stub.add_response("describe_availability_zones", {"AvailabilityZones": known}, {})
 
-    def read(self, *types: str) -> Any:
-        ask = Ask(region="us-east-2", at=NOW, chips=(), instance_types=frozenset(types))
+    def read(self) -> Any:
+        ask = Ask(region="us-east-2", at=NOW, chips=(), instance_types=frozenset())
         reading = capacity_blocks_source(self).read(ask)  # type: ignore[arg-type]
         self.stub.assert_no_pending_responses()
         return reading
 
 
-def test_every_type_is_asked_for_a_day_and_a_week_to_the_last_page() -> None:
+def test_every_type_that_aws_sells_so_is_asked_for_a_day_and_a_week_to_the_last_page() -> None:
     with Client() as aws:
+        aws.sells("p5.48xlarge", "p4d.24xlarge", others=["g5.xlarge"])
         aws.answers("p4d.24xlarge", 24, row("a", "283.2", InstanceType="p4d.24xlarge"), token="more")
         aws.answers("p4d.24xlarge", 24, row("b", "288", InstanceType="p4d.24xlarge"), after="more")
         aws.answers("p4d.24xlarge", 168)
         aws.answers("p5.48xlarge", 24, row("c"))
         aws.answers("p5.48xlarge", 168, row("c"), row("d", "5040", 10080))
         aws.zones()
-        reading = aws.read("p5.48xlarge", "g5.xlarge", "p4d.24xlarge")
+        reading = aws.read()
     assert {b.offering_id for b in reading.capacity_blocks} == {"a", "b", "c", "d"}
     assert [(q.sku, q.availability_zone_id, q.effective_unit_price) for q in reading.quotes] == [
         ("a", "use2-az1", Decimal("11.8")),
@@ -214,11 +210,12 @@ def test_every_type_is_asked_for_a_day_and_a_week_to_the_last_page() -> None:
 def test_a_type_that_the_region_has_no_blocks_of_stops_nothing() -> None:
     refuse = "describe_capacity_block_offerings"
     with Client() as aws:
+        aws.sells("p4d.24xlarge", "p4de.24xlarge", "p5.48xlarge")
         aws.stub.add_client_error(refuse, "Unsupported", "not supported", 400)
         aws.stub.add_client_error(refuse, "InvalidParameterValue", "Value (p4de.24xlarge) is not valid", 400)
         aws.answers("p5.48xlarge", 24)
         aws.answers("p5.48xlarge", 168)
-        reading = aws.read("p4d.24xlarge", "p4de.24xlarge", "p5.48xlarge")
+        reading = aws.read()
     assert (reading.quotes, reading.capacity_blocks) == ((), ())
     assert reading.excluded == {"types without blocks in the region": 2}
 
@@ -232,26 +229,29 @@ def test_a_type_that_the_region_has_no_blocks_of_stops_nothing() -> None:
 )
 def test_any_other_refusal_fails_the_source(code: str, message: str, error: type[SourceFailed], said: str) -> None:
     with Client() as aws:
+        aws.sells("p5.48xlarge")
         aws.stub.add_client_error("describe_capacity_block_offerings", code, message, 400)
         with pytest.raises(error, match=said):
-            aws.read("p5.48xlarge")
+            aws.read()
 
 
 def test_an_offering_that_cannot_be_read_fails_the_source() -> None:
     with Client() as aws:
+        aws.sells("p5.48xlarge")
         aws.answers("p5.48xlarge", 24, row(fee="much"))
         aws.answers("p5.48xlarge", 168)
         aws.zones()
         with pytest.raises(SourceFailed, match=r"us-east-2: row 0 UpfrontFee: 'much' is not a price"):
-            aws.read("p5.48xlarge")
+            aws.read()
 
 
 def test_without_the_permission_to_list_zones_blocks_have_names_alone_and_it_is_said() -> None:
     with Client() as aws:
+        aws.sells("p5.48xlarge")
         aws.answers("p5.48xlarge", 24, row("c"))
         aws.answers("p5.48xlarge", 168)
         aws.stub.add_client_error("describe_availability_zones", "UnauthorizedOperation", "no", 403)
-        reading = aws.read("p5.48xlarge")
+        reading = aws.read()
     (quote,) = reading.quotes
     assert (quote.availability_zone_id, quote.availability_zone) == (None, "us-east-2a")
     assert "ec2:DescribeAvailabilityZones" in reading.notices[0].detail
