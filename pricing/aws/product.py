@@ -15,6 +15,7 @@ from decimal import Decimal
 from typing import Any
 
 from pricing.aws import replies
+from pricing.aws.regions import code_of_location
 from pricing.errors import ReplyError
 
 SOURCE = "AWS price list"
@@ -35,7 +36,13 @@ class Product:
     @property
     def key(self) -> tuple[str, str]:
         """Instance type and region code; empty where the product has none."""
-        return str(self.attributes.get("instanceType") or ""), str(self.attributes.get("regionCode") or "")
+        return str(self.attributes.get("instanceType") or ""), self.region
+
+    @property
+    def region(self) -> str:
+        """The region's code; where a list has its location alone, the code of that, in either spelling ("EU (Ireland)", "Europe (Ireland)")."""
+        code = self.attributes.get("regionCode")
+        return str(code) if code else code_of_location(str(self.attributes.get("location") or ""))
 
     @property
     def source(self) -> str:

@@ -78,3 +78,8 @@ def region_code(location: str) -> str:
         names = {name.casefold(): name for spellings in LOCATIONS.values() for name in spellings}
         near = difflib.get_close_matches(location.casefold(), names, n=3)
         raise UnknownName("AWS location", location, tuple(names[n] for n in near)) from None
+
+
+def code_of_location(location: str) -> str:
+    """Return the region code of a location name in any spelling, "" for one that is no region (a Local Zone, or unknown)."""
+    return CODES.get(" ".join(location.split()).casefold(), "")

@@ -62,7 +62,7 @@ def thing_of(product: Product, region: str) -> tuple[str, str, str] | str:
     """Return service, item and unit of what a product prices, or why it is nothing that a plan pays for in this region."""
     get = product.attributes.get
     transfer = get("servicecode") == "AWSDataTransfer"
-    if get("fromRegionCode" if transfer else "regionCode") != region:
+    if (get("fromRegionCode") if transfer else product.region) != region:
         return "of another region"
     if (sort := get("fromLocationType" if transfer else "locationType")) != "AWS Region":
         return f"locationType {sort or 'missing'}"

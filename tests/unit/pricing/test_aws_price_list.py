@@ -297,6 +297,19 @@ def test_a_type_without_a_certain_price_loses_no_other() -> None:
     assert [f.where for f in reading.unresolved] == ["p5e.48xlarge us-east-2"]
 
 
+@pytest.mark.parametrize("location", ["EU (Frankfurt)", "Europe (Frankfurt)"])
+def test_a_location_in_either_spelling_is_its_region_where_the_code_is_missing(location: str) -> None:
+    (quote,) = parse_price_list([product(regionCode=None, location=location)], at=NOW, retrieved_at=NOW).quotes
+    assert quote.region == "eu-central-1"
+    (stated,) = parse_price_list([product(regionCode="eu-west-1", location=location)], at=NOW, retrieved_at=NOW).quotes
+    assert stated.region == "eu-west-1"  # a code says more than a name
+
+
+def test_a_location_that_is_no_region_has_no_price_of_one() -> None:
+    reading = parse_price_list([product(regionCode=None, location="US West (Los Angeles)")], at=NOW, retrieved_at=NOW)
+    assert (reading.quotes, reading.unresolved) == ((), ())
+
+
 @given(st.randoms(use_true_random=False))
 def test_order_of_products_changes_nothing(shuffler: random.Random) -> None:
     documents = [product("A1"), product("A1")]
