@@ -57,6 +57,10 @@ def imported(*words: str, home: Path) -> set[str]:
         ("recommend", "--model", "7b", "--mode", "training", "--method", "lora", "--dataset-tokens", "50e6"),
         ("estimate", "--model", "7b", "--instance", "g5.xlarge"),
         ("prices", "list"),
+        ("prices", "history", "p5.48xlarge"),
+        ("prices", "diff", "shipped", "latest"),
+        ("prices", "snapshots"),
+        ("prices", "availability", "p5.48xlarge"),
         ("instances",),
         ("models", "list"),
     ],
@@ -82,7 +86,17 @@ def test_only_tables_need_rich(form: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [("prices", "list"), ("instances",), ("models", "list"), ("models", "show", "7b"), ("glossary", "TTFT")],
+    [
+        ("prices", "list"),
+        ("prices", "history", "p5.48xlarge"),
+        ("prices", "diff", "shipped", "latest"),
+        ("prices", "snapshots"),
+        ("prices", "availability", "p5.48xlarge"),
+        ("instances",),
+        ("models", "list"),
+        ("models", "show", "7b"),
+        ("glossary", "TTFT"),
+    ],
     ids=" ".join,
 )
 def test_lists_need_no_numpy(words: tuple[str, ...], tmp_path: Path) -> None:
