@@ -1,0 +1,249 @@
+"""`alerts_after`: which watched prices moved from one snapshot to the next, told to files and webhooks.
+
+An alert is recorded as still to be told before anything is sent, and taken off the record when its sink has it: what cannot be delivered
+now is delivered at the next refresh, at least once. Each alert has an id by which a receiver can tell a second delivery.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any
+
+from planner.ports import Document
+from planner.services.documents import instant, unit_price
+from planner.services.list_prices import price
+from pricing.alerts import Alert, Baseline, FileSink, Watches, WebhookSink, alerts_of, loopback, parse_watches
+from pricing.catalog import Catalog
+from pricing.errors import SheetError
+
+WATCHES_FILE = "alerts.toml"
+STATE_FILE = "alerts-state.json"
+STATE_VERSION = 1
+MOST_WAITING = 5_000  # alerts that one sink is owed; the oldest go first
+A_POST = 500  # alerts in one request
+KEY_FIELDS = (
+    "provider",
+    "instance_type",
+    "region",
+    "availability_zone_id",
+    "availability_zone",
+    "purchase_option",
+    "plan_type",
+    "offering_class",
+    "term_years",
+    "payment_option",
+    "currency",
+    "unit",
+)
+NO_REDIRECT = "it answered with a redirect, which is not followed"
+
+
+class State:
+    """What is remembered between refreshes: the baselines, and what each sink is still owed."""
+
+    def __init__(self) -> None:
+        self.baselines: dict[tuple[str, str], Baseline] = {}
+        self.waiting: dict[str, list[Document]] = defaultdict(list)
+
+
+def read_watches(path: Path) -> Watches:
+    """Return what a file of watches says; SheetError with every fault, OSError where it cannot be read."""
+    try:
+        return parse_watches(path.read_text(encoding="utf-8"), name=path.name)
+    except UnicodeDecodeError as e:
+        raise SheetError(sheet=path.name, faults=(f"is not text in UTF-8: {e.reason}",)) from e
+
+
+def alerts_after(
+    previous_catalog: Catalog, new_catalog: Catalog, *, watches_file: Path, state_file: Path, now: datetime
+) -> list[Document]:
+    """Return the alerts of a new snapshot, each with how its delivery went, and what else went wrong, one document a fault.
+
+    Without a file of watches there is nothing to tell. It never raises for what is wrong with the watches, the record or a sink: the
+    snapshot is published already, and the answer says what could not be told.
+    """
+    if not watches_file.exists():
+        return []
+    faults: list[Document] = []
+    try:
+        watches = read_watches(watches_file)
+    except (SheetError, OSError) as e:
+        return [_fault(f"no alert was made: {e}")]
+    state = _loaded(state_file, faults)
+    found, state.baselines = alerts_of(
+        watches.watches, state.baselines, previous_catalog.quotes(), new_catalog.quotes(), at=now
+    )
+    documents = [_document(alert, new_catalog.meta.snapshot_id, now) for alert in found]
+    owed = {sink.name for sink in watches.sinks}
+    state.waiting = defaultdict(list, {name: list(kept) for name, kept in state.waiting.items() if name in owed})
+    for sink in watches.sinks:
+        state.waiting[sink.name] = [*state.waiting[sink.name], *documents][-MOST_WAITING:]
+    if not _kept(state_file, state, faults):
+        return [*documents, *faults]  # what is not on the record would be told again and again
+    outcomes: dict[str, str | None] = {}
+    for sink in watches.sinks:
+        sent, why = _delivered(sink, state.waiting[sink.name], watches_file.parent)
+        state.waiting[sink.name] = state.waiting[sink.name][sent:]
+        outcomes[sink.name] = why
+        if why is not None:
+            left = len(state.waiting[sink.name])
+            faults.append(
+                _fault(f"{sink.name}: {why}; {left} alert{'s' if left != 1 else ''} kept for the next refresh")
+            )
+    _kept(state_file, state, faults)
+    told = [
+        {
+            **document,
+            "deliveries": [{"sink": name, "delivered": why is None, "why": why} for name, why in outcomes.items()],
+        }
+        for document in documents
+    ]
+    return [*told, *faults]
+
+
+def _document(alert: Alert, snapshot_id: str, now: datetime) -> Document:
+    """Return an alert as plain JSON values; `message` says it in a line."""
+    import hashlib  # noqa: PLC0415 - only where something moved
+
+    quote, base = alert.quote, alert.baseline
+    said = price(quote)
+    where = " ".join(filter(None, (quote.region, quote.availability_zone_id or quote.availability_zone)))
+    message = (
+        f"{alert.watch}: {quote.instance_type} {where} {quote.purchase_option.value} {unit_price(base.unit_price)} to "
+        f"{unit_price(quote.effective_unit_price)} {quote.currency} per hour ({100 * alert.change_fraction:+.1f} %) since {base.at:%Y-%m-%d}"
+    )
+    key = f"{snapshot_id}|{alert.watch}|{[said[name] for name in KEY_FIELDS]}"
+    return {
+        "id": hashlib.sha256(key.encode()).hexdigest()[:16],
+        "kind": "moved",
+        "watch": alert.watch,
+        **{name: said[name] for name in KEY_FIELDS},
+        "old_unit_price": unit_price(base.unit_price),
+        "new_unit_price": unit_price(quote.effective_unit_price),
+        "change_fraction": float(alert.change_fraction),
+        "since": instant(base.at),
+        "at": instant(now),
+        "snapshot_id": snapshot_id,
+        "source": quote.source,
+        "message": message,
+    }
+
+
+def _fault(message: str) -> Document:
+    return {"kind": "fault", "message": message}
+
+
+def _delivered(sink: FileSink | WebhookSink, alerts: Sequence[Document], folder: Path) -> tuple[int, str | None]:
+    """Return how many of the alerts, from the first, the sink has now, and why not all."""
+    if not alerts:
+        return 0, None
+    if isinstance(sink, FileSink):
+        return _appended(folder / Path(sink.path).expanduser(), alerts)
+    return _posted(sink, alerts)
+
+
+def _appended(path: Path, alerts: Iterable[Document]) -> tuple[int, str | None]:
+    lines = [json.dumps(alert, ensure_ascii=False) + "\n" for alert in alerts]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write("".join(lines))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as e:
+        return 0, f"cannot be written: {e.strerror or e}"
+    return len(lines), None
+
+
+def _posted(sink: WebhookSink, alerts: Sequence[Document]) -> tuple[int, str | None]:
+    from urllib.parse import urlsplit  # noqa: PLC0415
+
+    import httpx  # noqa: PLC0415 - only where something is to be told
+
+    headers = {}
+    if sink.secret_env is not None:
+        secret = os.environ.get(sink.secret_env, "")
+        if not secret.strip():
+            return 0, f"the environment variable {sink.secret_env} is not set"
+        if not (secret.isascii() and secret.isprintable()):
+            return 0, f"the environment variable {sink.secret_env} holds signs that a header cannot have"
+        headers[sink.header] = secret.strip()
+    here = loopback(urlsplit(sink.url).hostname or "")
+    sent = 0
+    try:
+        with httpx.Client(timeout=sink.timeout_s, follow_redirects=False, trust_env=not here) as client:
+            while sent < len(alerts):
+                batch = alerts[sent : sent + A_POST]
+                text = "\n".join(alert["message"] for alert in batch)
+                said = {"text": text, "alerts": batch}
+                with client.stream("POST", sink.url, headers=headers, json=said) as answer:  # what it says is not read
+                    if not answer.is_success:
+                        return sent, NO_REDIRECT if answer.is_redirect else f"it answered HTTP {answer.status_code}"
+                sent += len(batch)
+    except httpx.TimeoutException:
+        return sent, f"no answer within {sink.timeout_s:g} s"
+    except httpx.HTTPError as e:
+        return sent, f"no connection: {e}" if str(e) else "no connection"
+    return sent, None
+
+
+def _loaded(path: Path, faults: list[Document]) -> State:
+    """Return what is remembered; a record that cannot be read is begun anew, and that is said."""
+    state = State()
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+        if (version := said["version"]) != STATE_VERSION:
+            faults.append(_fault(f"{path}: the record of alerts is of version {version} and is begun anew"))
+            return State()
+        for row in said["baselines"]:
+            state.baselines[row["watch"], row["key"]] = Baseline(
+                unit_price=Decimal(row["unit_price"]),
+                currency=row["currency"],
+                unit=row["unit"],
+                at=datetime.fromisoformat(row["at"]),
+            )
+        state.waiting |= {str(name): list(kept) for name, kept in said["waiting"].items()}
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, InvalidOperation) as e:
+        faults.append(_fault(f"{path}: the record of alerts cannot be read and is begun anew: {e}"))
+        return State()
+    return state
+
+
+def _kept(path: Path, state: State, faults: list[Document]) -> bool:
+    """Write what is to be remembered in one step; say whether it was."""
+    document: dict[str, Any] = {
+        "version": STATE_VERSION,
+        "baselines": [
+            {
+                "watch": watch,
+                "key": key,
+                "unit_price": unit_price(base.unit_price),
+                "currency": base.currency,
+                "unit": base.unit,
+                "at": base.at.isoformat(),
+            }
+            for (watch, key), base in sorted(state.baselines.items())
+        ],
+        "waiting": {name: kept for name, kept in sorted(state.waiting.items()) if kept},
+    }
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("w", encoding="utf-8") as file:
+            json.dump(document, file, ensure_ascii=False, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as e:
+        temporary.unlink(missing_ok=True)
+        faults.append(_fault(f"{path}: the record of alerts cannot be written, nothing was told: {e.strerror or e}"))
+        return False
+    return True
