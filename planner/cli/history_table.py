@@ -157,7 +157,7 @@ def period_charts(periods: Sequence[Document], width: int) -> list[RenderableTyp
         lines = chart([Line("", steps)], width=width, unit=f"{rows[0]['currency']}/h")
         if lines:
             lines[0] = f"{rows[0]['region']}, {purchase(rows[0])}, {lines[0]}"
-            parts += [Text(""), *(Text(line, no_wrap=True, overflow="crop") for line in lines)]
+            parts += [Text(""), *map(Text, lines)]
     if len(moved) > MOST_CHARTS:
         parts += [
             Text(
@@ -233,7 +233,7 @@ def spot_charts(changes: Sequence[Document], seen_until: Mapping[str, datetime],
         drawn = chart(lines, width=width, unit=f"{currency}/h")
         if drawn:
             drawn[0] = f"{region}, spot, {drawn[0]}" + (f"; {zone}" if len(lines) == 1 else "")
-            parts += [Text(""), *(Text(line, no_wrap=True, overflow="crop") for line in drawn)]
+            parts += [Text(""), *map(Text, drawn)]
         if len(zones) > MOST_ZONES:
             parts.append(Text(f"{MOST_ZONES} of {len(zones)} zones; choose others with --zone", style=QUIET))
     total = sum(len(rows) for zones in groups.values() for rows in zones.values())
