@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
+from operator import itemgetter
 from typing import Any, BinaryIO
 
 from pricing.aws.offer import ATTRIBUTES, SORTS, SOURCE, Offer, OfferReading
@@ -25,7 +26,8 @@ from pricing.errors import ReplyError
 MOST_METADATA = 50
 """Lines among which the header must stand."""
 MAY_LACK = frozenset(wanted.attribute for wanted in PLAIN_USE if wanted.may_be_absent)
-NEEDED = ("SKU", "OfferTermCode", "RateCode", "TermType", "EffectiveDate", "Unit", "PricePerUnit", "Currency", "LeaseContractLength", "PurchaseOption", "OfferingClass", "Product Family")  # fmt: skip
+NEEDED = ("SKU", "OfferTermCode", "RateCode", "TermType", "EffectiveDate", "StartingRange", "Unit", "PricePerUnit", "Currency", "LeaseContractLength", "PurchaseOption", "OfferingClass", "Product Family")  # fmt: skip
+ON_DEMAND = SORTS[0]
 TERM_ATTRIBUTES = ("LeaseContractLength", "PurchaseOption", "OfferingClass")
 DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 NOT_IN_A_NAME = re.compile(r"[^a-z0-9]")
@@ -63,31 +65,25 @@ def _header(rows: Iterator[list[str]], offer: Offer) -> list[str]:
 
 
 def _read(rows: Iterator[list[str]], header: Sequence[str], offer: Offer) -> None:
-    """Read every line: products at their first line, rates of those that are kept."""
+    """Read every line. A product is counted at its first on-demand rate, as nothing is remembered of those that are let go."""
     places = _places(header)
-    sku_at, type_at, width = places["SKU"], places["instanceType"], len(header)
-    let_go: set[str] = set()
+    offer.names = tuple(name for name in ATTRIBUTES if name in places)
+    values = itemgetter(*(places[name] for name in offer.names))
+    sku_at, type_at, family_at, width = places["SKU"], places["instanceType"], places["Product Family"], len(header)
+    sort_at, from_at = places["TermType"], places["StartingRange"]
     for number, row in enumerate(rows, start=1):
         if len(row) != width:
             if not row:
                 continue
             why = f"has {len(row)} cells where the header has {width}: the file was cut or is damaged"
             raise ReplyError(source=SOURCE, where=f"data line {number:,}", why=why)
-        sku = row[sku_at]
-        if sku in let_go:
-            continue
-        terms = offer.terms_of(sku)
-        if terms is None:
-            if offer.wants(row[type_at]):
-                attributes = {name: row[places[name]] for name in ATTRIBUTES if name in places and row[places[name]]}
-            else:
-                attributes = {"instanceType": row[type_at]}
-            offer.look_at(sku, row[places["Product Family"]] or None, attributes)
-            terms = offer.terms_of(sku)
-            if terms is None:
-                let_go.add(sku)
-                continue
-        _add_rate(terms, {name: row[places[name]] for name in NEEDED})
+        counts = row[sort_at] == ON_DEMAND and not row[from_at].strip("0.")
+        if offer.wants(row[type_at]):
+            terms = offer.look_at(row[sku_at], row[family_at] or None, values(row), counts=counts)
+            if terms is not None:
+                _add_rate(terms, {name: row[places[name]] for name in NEEDED})
+        elif counts:
+            offer.pass_over()
 
 
 def _places(header: Sequence[str]) -> dict[str, int]:

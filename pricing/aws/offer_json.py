@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, BinaryIO
 
 from pricing.aws import json_stream, replies
-from pricing.aws.offer import SORTS, SOURCE, Offer, OfferReading, parsed_product, text_or_none
+from pricing.aws.offer import SORTS, SOURCE, Offer, OfferReading, attribute_values, text_or_none
 from pricing.errors import ReplyError
 
 
@@ -27,7 +27,7 @@ def parse_offer_json(
         seen.setdefault(str(path[0]) if path else "")
         if len(path) == 2 and path[0] == "products":
             try:
-                offer.look_at(*parsed_product(str(path[1]), value))
+                _look_at(offer, str(path[1]), value)
             except ReplyError as e:
                 offer.cannot_read(e)
         elif len(path) == 3 and path[0] == "terms":
@@ -51,6 +51,17 @@ def parse_offer_json(
 def _entered(path: json_stream.Path) -> bool:
     """Enter the document, everything at its top, and each sort of terms."""
     return len(path) < 2 or (len(path) == 2 and path[0] == "terms")
+
+
+def _look_at(offer: Offer, sku: str, value: Any) -> None:
+    where = f"SKU {sku}"
+    product = replies.mapping(value, source=SOURCE, where=where)
+    attributes = replies.mapping(product.get("attributes"), source=SOURCE, where=where)
+    instance_type = attributes.get("instanceType")
+    if isinstance(instance_type, str) and offer.wants(instance_type):
+        offer.look_at(sku, text_or_none(product.get("productFamily")), attribute_values(attributes, where))
+    else:
+        offer.pass_over()
 
 
 def _keep_terms(offer: Offer, path: json_stream.Path, value: Any) -> None:

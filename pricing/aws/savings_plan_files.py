@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from pricing.aws import json_stream, replies
 from pricing.aws.downloads import fetch_document, fetch_file, http_client, opened
 from pricing.aws.instance_types import NOT_WANTED, is_wanted
+from pricing.aws.offer import MOST_ERRORS
 from pricing.aws.price_list_files import SERVICE, address, downloads, no_such_region, offer_entry, partition
 from pricing.aws.savings_plans import SECONDS_PER_YEAR, USAGE, parse_offering_rates, plan_quotes
 from pricing.aws.session import Aws
@@ -152,8 +153,7 @@ class _Collected:
             elif path == ("publicationDate",):
                 self.published = value if isinstance(value, str) else None
         except ReplyError as e:
-            self.unreadable.append(e)
-            self.excluded["cannot be read"] += 1
+            self._cannot_read(e)
 
     def _take_rate(self, path: json_stream.Path, value: Any) -> None:
         where = f"plan {path[2]} rate {path[4]}"
@@ -177,9 +177,13 @@ class _Collected:
             try:
                 rows.append(self._row(self.terms.get(position, {}), rate, where=f"plan {position}"))
             except ReplyError as e:
-                self.unreadable.append(e)
-                self.excluded["cannot be read"] += 1
+                self._cannot_read(e)
         return rows
+
+    def _cannot_read(self, error: ReplyError) -> None:
+        self.excluded["cannot be read"] += 1
+        if len(self.unreadable) < MOST_ERRORS:
+            self.unreadable.append(error)
 
     def _row(self, term: Mapping[str, Any], rate: Mapping[str, Any], *, where: str) -> dict[str, Any]:
         sku = replies.text(term, "sku", source=SOURCE, where=where)

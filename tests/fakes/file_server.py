@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import hashlib
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -42,6 +43,7 @@ class Fault:
     status: int | None = None  # answered in place of the file
     headers: tuple[tuple[str, str], ...] = ()  # sent as well, in place of the server's own
     body: bytes = b""
+    drip_s: float = 0.0  # pause after every 8 kB of the body
     cut_after: int | None = None  # the connection is closed after so many bytes of the body
     then: Callable[[], None] = lambda: None  # called when the answer is out
 
@@ -117,8 +119,11 @@ def _answer(handler: BaseHTTPRequestHandler, server: FileServer) -> None:
     for name, value in headers.items():
         handler.send_header(name, value)
     handler.end_headers()
-    handler.wfile.write(body if fault.cut_after is None else body[: fault.cut_after])
-    handler.wfile.flush()
+    body = body if fault.cut_after is None else body[: fault.cut_after]
+    for start in range(0, len(body), 8192 if fault.drip_s else max(1, len(body))):
+        handler.wfile.write(body[start : start + 8192] if fault.drip_s else body)
+        handler.wfile.flush()
+        time.sleep(fault.drip_s)
     if fault.cut_after is not None:
         handler.close_connection = True
     fault.then()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import random
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -235,6 +237,35 @@ def test_two_at_once_fetch_it_once(server: FileServer, fetch: Fetcher) -> None:
         thread.join()
     assert sorted(a.status for a in server.asked) == [200, 206, 304]
     assert fetch.into.read_bytes() == TEXT
+
+
+KILLED = """
+import sys, pathlib
+from pricing.aws.downloads import fetch_file, http_client
+with http_client() as client:
+    fetch_file(client, sys.argv[1], pathlib.Path(sys.argv[2]), source="test")
+"""
+
+
+def test_killed_at_any_moment_the_old_file_stays_and_the_next_process_goes_on(server: FileServer, fetch: Fetcher) -> None:  # fmt: skip
+    fetch()
+    server.files["/big.csv"] = OTHER
+    server.faults = [Fault(drip_s=0.02)] * 100
+    moments = random.Random(3)
+    for _ in range(4):
+        begun = len(server.asked)
+        process = subprocess.Popen([sys.executable, "-c", KILLED, f"{server.url}/big.csv", str(fetch.into)])
+        deadline = time.monotonic() + 30
+        while len(server.asked) == begun and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.005)
+        time.sleep(moments.uniform(0.0, 0.15))
+        process.kill()
+        process.wait()
+        assert fetch.into.read_bytes() == TEXT
+    server.faults = []
+    assert fetch().path.read_bytes() == OTHER
+    assert any(asked.status == 206 for asked in server.asked)
+    assert names(fetch.into.parent) == {"big.csv", "big.csv.json"}
 
 
 def test_discarded_it_is_fetched_anew(server: FileServer, fetch: Fetcher) -> None:

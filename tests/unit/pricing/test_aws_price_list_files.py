@@ -10,6 +10,7 @@ import dataclasses
 import io
 import json
 import random
+import tracemalloc
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -197,8 +198,8 @@ def test_machines_of_another_region_are_not_this_regions(tmp_path: Path) -> None
 def test_a_machine_sold_in_blocks_only_has_no_price_and_says_so(tmp_path: Path) -> None:
     in_blocks = next(p for p in OfferFile(other_types=0).products() if p.attributes["marketoption"] == "CapacityBlock")
     only = dataclasses.replace(
-        in_blocks, sku="BLOCK", attributes=in_blocks.attributes | {"instanceType": "p5e.48xlarge"}
-    )  # type: ignore[operator]
+        in_blocks, sku="BLOCK", attributes={**in_blocks.attributes, "instanceType": "p5e.48xlarge"}
+    )
     offer = OfferFile(other_types=0, more=(only,))
     for parse, data in ((parse_offer_json, as_json(offer, tmp_path)), (parse_offer_csv, as_csv(offer, tmp_path))):
         (fault,) = parsed(parse, data).prices.unresolved
@@ -215,6 +216,45 @@ def test_two_prices_of_one_day_are_not_decided(tmp_path: Path) -> None:
         (fault,) = parsed(parse, data).prices.unresolved
         assert fault.where == "g4dn.xlarge us-east-1"
         assert len(fault.left) == 2
+
+
+def test_a_file_of_nothing_but_plain_use_does_not_fill_the_memory(tmp_path: Path) -> None:
+    """Foreign or broken files may list a machine thousands of times: then it has no certain price, and the others have theirs."""
+    first = next(OfferFile(other_types=0).products())
+    many = tuple(dataclasses.replace(first, sku=f"TWIN{n:05}", reserved=()) for n in range(5000))
+    offer = OfferFile(other_types=0, more=many, prices={"g4dn.xlarge": "0.526", "p5.48xlarge": "55.04"})
+    for parse, data in ((parse_offer_json, as_json(offer, tmp_path)), (parse_offer_csv, as_csv(offer, tmp_path))):
+        tracemalloc.start()
+        try:
+            found = parsed(parse, data).prices
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert {q.instance_type for q in found.quotes} == {"p5.48xlarge"}
+        (fault,) = (f for f in found.unresolved if f.where == "g4dn.xlarge us-east-1")
+        assert len(fault.left) == 20
+        assert found.excluded["one of too many products of plain use"] == 5000 + 1 - 20
+        assert peak < 6_000_000
+
+
+def test_a_crowd_is_not_decided_even_where_the_first_ones_could_be(tmp_path: Path) -> None:
+    first = next(OfferFile(other_types=0).products())
+    later = dataclasses.replace(first.on_demand[0], since="2026-11-15T00:00:00Z")
+    many = [dataclasses.replace(first, sku=f"TWIN{n}", reserved=()) for n in range(30)]
+    many[0] = dataclasses.replace(many[0], on_demand=(later,))
+    offer = OfferFile(other_types=0, more=tuple(many))
+    for parse, data in ((parse_offer_json, as_json(offer, tmp_path)), (parse_offer_csv, as_csv(offer, tmp_path))):
+        found = parsed(parse, data).prices
+        assert "g4dn.xlarge" not in {q.instance_type for q in found.quotes}
+        (fault,) = found.unresolved
+        assert fault.excluded["one of too many products of plain use"] == 31 - 20
+
+
+def test_many_products_that_cannot_be_read_are_counted(files: dict[str, bytes]) -> None:
+    document = json.loads(files["json"])
+    document["products"] |= {f"ODD{n}": None for n in range(500)}
+    found = parsed(parse_offer_json, json.dumps(document).encode()).prices
+    assert (len(found.unreadable), found.excluded["cannot be read"]) == (100, 500)
 
 
 def test_one_product_that_cannot_be_read_loses_no_other(tmp_path: Path) -> None:
