@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ExceptionHandler
 
 from planner import bootstrap
-from planner.api import answers, docs, health, lists, openapi
+from planner.api import answers, docs, health, lists, market, openapi
 from planner.api.context import Context
 from planner.api.desk import Desk
 from planner.api.guard import Guard
@@ -53,6 +53,8 @@ def create_app(
     """
     context = Context(
         open_catalog=open_catalog or bootstrap.open_catalog,
+        open_snapshot=bootstrap.open_snapshot_by,
+        kept_snapshots=bootstrap.kept_snapshots,
         store=SqlStore(database_url or bootstrap.database_url(), lock_wait_s=LOCK_WAIT_S),
         desk=Desk(threads=threads, queue=queue, timeout_s=timeout_s),
         now=now or bootstrap.utc_now,
@@ -77,7 +79,13 @@ def create_app(
         openapi_url="/openapi.json",
         redirect_slashes=False,
     )
-    for router in (answers.routes(context), lists.routes(context), health.routes(context), docs.routes(app)):
+    for router in (
+        answers.routes(context),
+        lists.routes(context),
+        market.routes(context),
+        health.routes(context),
+        docs.routes(app),
+    ):
         app.include_router(router)
     bodies = {schema.request_class.__name__: schema.document() for schema in (answers.RECOMMENDATION, answers.ESTIMATE)}
     _set_openapi(app, bodies)

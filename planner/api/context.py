@@ -9,6 +9,7 @@ from datetime import date
 
 from planner.api.desk import Desk
 from planner.ports import Clock, Document
+from planner.services.list_snapshots import KeptSnapshot
 from planner.store import SqlStore
 from pricing.catalog import Catalog
 
@@ -18,6 +19,8 @@ class Context:
     """Everything that routes need. `open_catalog` is asked for each request, so a newly published snapshot is seen at once."""
 
     open_catalog: Callable[[date | None], Catalog]
+    open_snapshot: Callable[[str], Catalog]  # by the word that a request names it with
+    kept_snapshots: Callable[[], list[KeptSnapshot]]
     store: SqlStore
     desk: Desk
     now: Clock

@@ -13,7 +13,7 @@ from planner import __version__
 from planner.api import openapi
 from planner.api.context import Context
 from planner.api.problems import Problem, unknown_name
-from planner.api.queries import Parameter, Query, no_query, read_query
+from planner.api.queries import Parameter, Query, amount, day, no_query, read_query, word
 from planner.models.errors import UnknownModel
 from planner.ports import Document
 from planner.services.documents import to_json_bytes
@@ -34,11 +34,39 @@ PAGE = {
     "limit": Parameter(help="at most this many rows; default: all", minimum=1, example=100),
     "offset": Parameter(help="rows to skip; follow the Link header rather than counting", minimum=0, example=0),
 }
-PRICE_PARAMETERS: Mapping[str, Parameter] = {
+PURCHASE_OPTION = Parameter(help="only these purchase options, repeatable", example="on_demand")
+AS_OF = Parameter(
+    help="the newest price snapshot not after this day; default: the newest",
+    read=day,
+    form="date",
+    example="2026-11-30",
+)
+QUOTE_FILTERS: Mapping[str, Parameter] = {
     "provider": PROVIDER,
     "instance_type": INSTANCE_TYPE,
+    "accelerator": Parameter(help="only types with these accelerators (any spelling), repeatable", example="H100"),
+    "family": Parameter(help="only types of these families, repeatable", example="p5"),
     "region": REGION,
-    "purchase_option": Parameter(help="only these purchase options, repeatable", example="on_demand"),
+    "zone": Parameter(help="only spot prices of these zones, by id or name, repeatable", example="use1-az4"),
+    "purchase_option": PURCHASE_OPTION,
+    "plan_type": Parameter(help="only Savings Plans of these types, repeatable", example="compute"),
+    "offering_class": Parameter(help="only reservations of these classes, repeatable", example="standard"),
+    "term": Parameter(help="only commitments of so many years, repeatable", example="3"),
+    "payment_option": Parameter(help="only commitments paid so, repeatable", example="no_upfront"),
+    "currency": Parameter(help="only prices in these currencies, repeatable", example="USD"),
+}
+"""The filters of `list_prices`."""
+PRICE_PARAMETERS: Mapping[str, Parameter] = {
+    **QUOTE_FILTERS,
+    "max_price": Parameter(
+        help="only prices up to so much per hour, in USD or the one currency", read=amount, form="decimal", example="10"
+    ),
+    "sort": Parameter(
+        help="price, instance, region, purchase or newest; default: the order of the snapshot",
+        read=word,
+        example="price",
+    ),
+    "prices_as_of": AS_OF,
     **PAGE,
 }
 INSTANCE_PARAMETERS: Mapping[str, Parameter] = {
@@ -58,7 +86,7 @@ def routes(context: Context) -> APIRouter:
         "/prices", openapi_extra=openapi.query(PRICE_PARAMETERS), responses=openapi.responses("prices", 304, 422, 503)
     )
     async def prices(request: Request) -> Response:
-        """List the quotes of the current price snapshot, with source and day of each, in a fixed order."""
+        """List the quotes of a price snapshot, the newest unless a day is given, with source and day of each, in a fixed order."""
         return await _page(context, request, read_query(request, PRICE_PARAMETERS), "prices", list_prices)
 
     @router.get(
@@ -74,7 +102,7 @@ def routes(context: Context) -> APIRouter:
     async def models(request: Request) -> Response:
         """List the models known by name, with their aliases."""
         no_query(request)
-        return await context.desk.ask(lambda: _tagged(request, to_json_bytes(list_models())))
+        return await context.desk.ask(lambda: tagged(request, to_json_bytes(list_models())))
 
     @router.get(
         "/models/{name:path}", openapi_extra=openapi.GET_MODEL, responses=openapi.responses("model", 304, 404, 422)
@@ -93,7 +121,7 @@ def routes(context: Context) -> APIRouter:
                     else "; GET /v1/models lists them"
                 )
                 raise Problem(slug="not-found", detail=f"no model is called {name[:200]!r}{hint}")
-            return _tagged(request, to_json_bytes(show_model(shipped_model(entry, asked=name.strip()))))
+            return tagged(request, to_json_bytes(show_model(shipped_model(entry, asked=name.strip()))))
 
         return await context.desk.ask(answer)
 
@@ -105,16 +133,17 @@ async def _page(
 ) -> Response:
     """Return one page of a listing. Without limit and offset it is the whole, to the byte what the command line prints."""
     limit, offset = query.numbers.get("limit"), query.numbers.get("offset", 0)
+    given = dict(query.values)
 
     def answer() -> Response:
-        catalog: Catalog = context.open_catalog(None)
-        tag = _tag(f"{catalog.meta.snapshot_id} {__version__} {request.url.path} {request.url.query}".encode())
-        if _unchanged(request, tag):
-            return _not_modified(tag)
+        catalog: Catalog = context.open_catalog(given.pop("prices_as_of", None))
+        tag = tag_of(f"{catalog.meta.snapshot_id} {__version__} {request.url.path} {request.url.query}".encode())
+        if unchanged(request, tag):
+            return not_modified(tag)
         try:
-            document = listing(catalog, **query.names, limit=None if limit is None else offset + limit + 1)
+            document = listing(catalog, **query.names, **given, limit=None if limit is None else offset + limit + 1)
         except UnknownName as e:
-            raise unknown_name(e, field=e.kind.replace(" ", "_")) from e
+            raise named(e) from e
         found: list[Any] = document[rows]
         headers = {"ETag": tag, "Cache-Control": REVALIDATE}
         if limit is not None and len(found) > offset + limit:
@@ -125,26 +154,35 @@ async def _page(
     return await context.desk.ask(answer)
 
 
+def named(error: UnknownName) -> Problem:
+    """Return the problem of a name in the query: its parameter is called as its kind is."""
+    return unknown_name(error, field=error.kind.replace(" ", "_"))
+
+
 def _next(request: Request, offset: int) -> str:
     kept = [(name, value) for name, value in request.query_params.multi_items() if name != "offset"]
     return f"{request.url.path}?{urlencode([*kept, ('offset', str(offset))])}"
 
 
-def _tagged(request: Request, body: bytes) -> Response:
-    tag = _tag(body)
-    if _unchanged(request, tag):
-        return _not_modified(tag)
+def tagged(request: Request, body: bytes) -> Response:
+    """Return a body with its tag, or 304 where the client has it."""
+    tag = tag_of(body)
+    if unchanged(request, tag):
+        return not_modified(tag)
     return Response(body, media_type="application/json", headers={"ETag": tag, "Cache-Control": REVALIDATE})
 
 
-def _tag(content: bytes) -> str:
+def tag_of(content: bytes) -> str:
+    """Return the tag of a content."""
     return f'"{hashlib.sha256(content).hexdigest()[:32]}"'
 
 
-def _unchanged(request: Request, tag: str) -> bool:
+def unchanged(request: Request, tag: str) -> bool:
+    """Say whether the client has what bears this tag."""
     given = request.headers.get("if-none-match", "")
     return given.strip() == "*" or tag in {each.strip().removeprefix("W/") for each in given.split(",")}
 
 
-def _not_modified(tag: str) -> Response:
+def not_modified(tag: str) -> Response:
+    """Return a 304."""
     return Response(status_code=304, headers={"ETag": tag, "Cache-Control": REVALIDATE})

@@ -6,18 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from pydantic.json_schema import models_json_schema
 
-
-class Shape(BaseModel):
-    """A part of an answer: every field is always there, and no other."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-Money = str
-"""USD as a decimal string."""
+from planner.api.market_shapes import Availability, PriceDiff, PriceHistory, SnapshotList
+from planner.api.shape import Money, Open, Shape
 
 
 class Source(Shape):
@@ -326,12 +319,6 @@ class ModelList(Shape):
     models: list[ModelLine]
 
 
-class Open(BaseModel):
-    """A part of an answer that may gain fields."""
-
-    model_config = ConfigDict(extra="allow", strict=True)
-
-
 class Answer(Shape):
     """A ranking, cheapest per unit of work first, with everything it was made from."""
 
@@ -421,6 +408,10 @@ SHAPES: Mapping[str, AnswerShape] = {
     "recommendation": AnswerShape(Answer),
     "estimate": AnswerShape(EstimateAnswer),
     "prices": AnswerShape(PriceList),
+    "history": AnswerShape(PriceHistory),
+    "diff": AnswerShape(PriceDiff),
+    "snapshots": AnswerShape(SnapshotList),
+    "availability": AnswerShape(Availability),
     "instance_types": AnswerShape(InstanceTypeList),
     "models": AnswerShape(ModelList),
     "model": AnswerShape(ModelFigures),
