@@ -23,9 +23,7 @@ family, region, purchase option. Two lines that are equally exact on one day are
 
 from __future__ import annotations
 
-import difflib
 import re
-import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -69,6 +67,8 @@ class Applied:
 
 def parse_agreement(text: str, name: str) -> tuple[Discount, ...]:
     """Return the lines of an agreement; `name` is the file's, for messages. SheetError with every fault, and then nothing of it holds."""
+    import tomllib  # noqa: PLC0415 - contracted prices are read far more often than agreements
+
     try:
         document = tomllib.loads(text, parse_float=Decimal)
     except (ValueError, RecursionError) as e:
@@ -344,6 +344,8 @@ class _Reader:
 
     def known(self, keys: tuple[str, ...]) -> None:
         """Add a fault for each key that nobody reads."""
+        import difflib  # noqa: PLC0415 - only on the way to an error
+
         for key in self._table:
             if key not in keys:
                 near = difflib.get_close_matches(key, keys, n=1)

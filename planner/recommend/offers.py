@@ -116,7 +116,7 @@ def _why_unusable(quotes: Sequence[Quote]) -> str:
 
 def _on_demand_price(quotes: Sequence[Quote]) -> Decimal | None:
     prices = [
-        q.effective_unit_price
+        at_list(q)
         for q in quotes
         if q.purchase_option is PurchaseOption.ON_DEMAND
         and q.currency == "USD"
@@ -126,9 +126,28 @@ def _on_demand_price(quotes: Sequence[Quote]) -> Decimal | None:
     return min(prices, default=None)
 
 
+def at_list(quote: Quote) -> Decimal:
+    """Return what a quote costs per hour without a private agreement: what the market says, whatever this buyer pays."""
+    if quote.contracted_unit_price is None:
+        return quote.effective_unit_price
+    from pricing.discounts import as_listed  # noqa: PLC0415 - only few have an agreement
+
+    return as_listed(quote).effective_unit_price
+
+
+def contract_note(quote: Quote) -> str | None:
+    """Return what a contracted price would be at list, and under which agreement it is not; None for a list price."""
+    listed = at_list(quote)
+    if quote.contracted_unit_price is None:
+        return None
+    if listed == quote.effective_unit_price:  # a seller's own offer, no agreement of ours
+        return f"contracted price{f': {quote.notes}' if quote.notes else ''}"
+    return f"{quote.notes}; at list {listed.normalize():f} {quote.currency} per hour"
+
+
 def is_capped(quote: Quote, on_demand: Decimal | None) -> bool:
-    """Return whether a spot price says "no spare capacity": marked so by its source, or not below the on-demand price."""
-    return bool(quote.at_on_demand_cap) or (on_demand is not None and quote.effective_unit_price >= on_demand)
+    """Return whether a spot price says "no spare capacity": marked so by its source, or not below the on-demand price, both at list."""
+    return bool(quote.at_on_demand_cap) or (on_demand is not None and at_list(quote) >= on_demand)
 
 
 def spot_pool(quotes: Sequence[Quote], on_demand: Decimal | None) -> tuple[Sequence[Quote], list[str]]:
@@ -176,6 +195,8 @@ def _best_offer(
             q.source,
         ),
     )
+    if (contract := contract_note(quote)) is not None:
+        notes.append(contract)
     if quote.derived:
         notes.append(
             f"price derived, not quoted: {quote.notes}"

@@ -48,6 +48,7 @@ NEEDS = ("nvlink", "efa", "local-nvme")
 STAGES = ("dev", "prototype", "production", "pretrain")
 PERCENTILES = ("50", "90", "95", "99")
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "int4", "fp4")
+QUOTA_MODES = ("note", "enforce", "ignore")
 ENGINES = ("vllm", "tensorrt-llm", "sglang", "pytorch")
 
 
@@ -209,6 +210,12 @@ class RecommendRequest:
     )
     needs: tuple[str, ...] = option(
         (), help="what the instance must have", choices=NEEDS, repeatable=True, group="constraints"
+    )
+    quota: str = option(
+        "note",
+        help="rows beyond the account's vCPU quota, where the snapshot has it: note it, enforce it (leave them out), or ignore it",
+        choices=QUOTA_MODES,
+        group="constraints",
     )
 
     region: tuple[str, ...] = option(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from planner.recommend.model import Run, Serving, Sized
 from planner.recommend.offers import COMMITMENTS
+from planner.recommend.quotas import quota_note
 from planner.recommend.sizing import copies_for_random_arrivals, slots_of
 from planner.tco.assumptions import Assumptions
 from planner.tco.commitments import term_hours
 from planner.tco.spot import expected_hours
 from planner.tco.training import MINUTES_PER_HOUR
+from pricing.market import Quota
 from pricing.model import AcceleratorKind, PurchaseOption
 from pricing.money import CENT, from_measured
 
@@ -20,12 +22,14 @@ COMPILE_SHARE = 3.0
 LONGEST_TOLD_HOURS = 1e6  # an expectation beyond a century is told as such
 
 
-def notes_of(row: Sized, assumptions: Assumptions, *, images: bool = False) -> list[str]:
+def notes_of(row: Sized, assumptions: Assumptions, *, images: bool = False, quotas: Sequence[Quota] = ()) -> list[str]:
     """Return what a reader of the row must know: where the price is weak, what may be interrupted, what the layout implies.
 
-    `images`: a sample is a picture to be looked at.
+    `images`: a sample is a picture to be looked at. `quotas` are those whose excess is to be told.
     """
     notes = [*row.offer.notes, *commitment_notes(row), *starting_notes(row)]
+    if (beyond := quota_note(row.offer, row.instance_count, quotas)) is not None:
+        notes.append(beyond)
     if isinstance(row, Serving):
         notes.extend(queueing_notes(row))
         notes.extend(feeding_notes(row) if images else ())

@@ -15,8 +15,9 @@ from planner.perf.model import InferenceWork, LatencyLimits, Outcome, TrainingWo
 from planner.ports import Document
 from planner.recommend.candidates import select
 from planner.recommend.errors import BadRequest
-from planner.recommend.model import Offer, Rejection, Run, Serving, Sized, Spread
+from planner.recommend.model import Offer, Rejection, Run, Sized, Spread
 from planner.recommend.offers import Terms
+from planner.recommend.quotas import ENFORCE, IGNORE, NOTE, run_within_quota, within_quota
 from planner.recommend.ranking import identity, pareto_front, ranked
 from planner.recommend.rejections import grouped
 from planner.recommend.request import EstimateRequest, RecommendRequest
@@ -25,7 +26,6 @@ from planner.recommend.sizing import (
     TrainingLoad,
     checkpoint_gb,
     reject,
-    run_or_rejection,
     run_spread,
     serving_or_rejection,
     serving_spread,
@@ -40,6 +40,7 @@ from planner.services.notes import notes_of
 from planner.services.scope import scope_of
 from planner.tco.assumptions import AssumptionError, Assumptions
 from pricing.catalog import Catalog
+from pricing.market import Quota
 
 
 def recommend(request: RecommendRequest, *, catalog: Catalog, spec: ModelSpec, now: datetime) -> Document:
@@ -70,10 +71,12 @@ def recommend(request: RecommendRequest, *, catalog: Catalog, spec: ModelSpec, n
     rejections += unpriced
     buyable = {(o.instance.provider, o.instance.instance_type): o.instance for o in offers}
     machines = hardware_set(list(buyable.values()), catalog)
+    quotas = () if request.quota == IGNORE else catalog.quotas()
+    bound = quotas if request.quota == ENFORCE else ()
     if request.mode == "training":
-        rows, failed = training_rows(request, spec, offers, machines, assumptions)
+        rows, failed = training_rows(request, spec, offers, machines, assumptions, quotas=bound)
     else:
-        rows, failed = serving_rows(request, spec, offers, machines)
+        rows, failed = serving_rows(request, spec, offers, machines, quotas=bound)
     rejections += failed
     order = ranked(rows, request.sort)
     front = pareto_front(rows)
@@ -90,7 +93,14 @@ def recommend(request: RecommendRequest, *, catalog: Catalog, spec: ModelSpec, n
         "counts": {"candidates": len(rows) + len(rejections), "feasible": len(rows), "rejected": len(rejections)},
         "recommendations": [
             document_of(
-                row, rank, request=request, spec=spec, assumptions=assumptions, now=now, on_front=identity(row) in front
+                row,
+                rank,
+                request=request,
+                spec=spec,
+                assumptions=assumptions,
+                now=now,
+                on_front=identity(row) in front,
+                quotas=quotas if request.quota == NOTE else (),
             )
             for rank, row in enumerate(order[: request.top], start=1)
         ],
@@ -107,6 +117,7 @@ def document_of(
     assumptions: Assumptions,
     now: datetime,
     on_front: bool | None,
+    quotas: Sequence[Quota] = (),
 ) -> Document:
     """Return the document of one sized row, with its cost interval, notes and (if asked) explanation."""
     low: Spread
@@ -127,6 +138,7 @@ def document_of(
             row,
             assumptions,
             images=spec.kind is ModelKind.VISION,
+            quotas=quotas,
         ),
         explanation=explanation_of(row, request=request, spec=spec, assumptions=assumptions)
         if request.explain
@@ -135,9 +147,14 @@ def document_of(
 
 
 def serving_rows(
-    request: RecommendRequest, spec: ModelSpec, offers: Sequence[Offer], machines: HardwareSet
+    request: RecommendRequest,
+    spec: ModelSpec,
+    offers: Sequence[Offer],
+    machines: HardwareSet,
+    *,
+    quotas: Sequence[Quota] = (),
 ) -> tuple[list[Sized], list[Rejection]]:
-    """Return the priced ways to serve, and why the other offers cannot."""
+    """Return the priced ways to serve, and why the other offers cannot. `quotas` are those that must hold."""
     from planner.perf.inference import evaluate_inference  # noqa: PLC0415 - loads NumPy only when something is evaluated
 
     outcomes = evaluate_inference(spec, machines.distinct, inference_work(request))
@@ -147,11 +164,11 @@ def serving_rows(
     for offer in offers:
         key = (offer.instance.provider, offer.instance.instance_type)
         outcome: Outcome = machines.unknown[key] if key in machines.unknown else outcomes[machines.place[key]]
-        sized = serving_or_rejection(offer, outcome, load, budget_usd=request.budget_usd)
-        if isinstance(sized, Serving):
-            rows.append(sized)
-        else:
+        sized = within_quota(serving_or_rejection(offer, outcome, load, budget_usd=request.budget_usd), quotas)
+        if isinstance(sized, Rejection):
             failed.append(sized)
+        else:
+            rows.append(sized)
     return rows, failed
 
 
@@ -161,8 +178,10 @@ def training_rows(
     offers: Sequence[Offer],
     machines: HardwareSet,
     assumptions: Assumptions,
+    *,
+    quotas: Sequence[Quota] = (),
 ) -> tuple[list[Sized], list[Rejection]]:
-    """Return the cheapest run of every offer that meets deadline and budget, and why the others cannot."""
+    """Return the cheapest run of every offer that meets deadline and budget, and why the others cannot. `quotas` are those that must hold."""
     from planner.perf.training import evaluate_training  # noqa: PLC0415 - loads NumPy only when something is evaluated
 
     counts = instance_counts(request.max_instances)
@@ -176,7 +195,7 @@ def training_rows(
             why = machines.unknown[key]
             failed.append(reject(offer, why.reason, why.detail))
             continue
-        sized = run_or_rejection(offer, outcomes[machines.place[key]], load, assumptions)
+        sized = run_within_quota(offer, outcomes[machines.place[key]], load, assumptions, quotas)
         if isinstance(sized, Run):
             rows.append(sized)
         else:
