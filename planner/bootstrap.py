@@ -205,20 +205,25 @@ def refresh_prices(
     *,
     access: Access,
     record: bool = True,
+    watches: Path | None = None,
     progress: Callable[[Progress], None] = lambda _: None,
 ) -> Document:
-    """Ask the sources of AWS as `access` says, publish the next snapshot here, and return what came of it."""
+    """Ask the sources of AWS as `access` says, and gpuhunt's where named; publish the next snapshot here, and return what came of it.
+
+    `watches`: the file of watched prices, `alerts.toml` in the data directory when None; without one nobody is told.
+    """
     from planner.services.refresh_prices import Surroundings
     from planner.services.refresh_prices import refresh_prices as refresh
     from pricing.aws.enabled_regions import enabled_regions
     from pricing.aws.regions import LOCATIONS
     from pricing.aws.session import Aws as AwsDoor
     from pricing.aws.sources import aws_sources
+    from pricing.other_clouds import gpuhunt_sources
     from pricing.snapshot import open_snapshot, shipped_snapshot_path
 
     aws = AwsDoor(access)
     around = Surroundings(
-        sources=aws_sources(aws, directory=data_dir()),
+        sources=(*aws_sources(aws, directory=data_dir()), *gpuhunt_sources()),
         data_dir=data_dir(),
         snapshots_dir=snapshots_dir(),
         open_newest=open_catalog,
@@ -229,8 +234,22 @@ def refresh_prices(
         enabled_regions=lambda: enabled_regions(aws),
         records=price_records() if record else None,
         known_regions=frozenset(LOCATIONS),
+        alerts=lambda before, after: _alerts(before, after, watches),
     )
     return refresh(request, around, progress=progress)
+
+
+def _alerts(before: Catalog, after: Catalog, watches: Path | None) -> list[Document]:
+    """Tell of watched prices that moved; each file of watches has a record of its own in the data directory."""
+    import hashlib
+
+    from planner.services.send_alerts import STATE_FILE, WATCHES_FILE, alerts_after
+
+    file, state = data_dir() / WATCHES_FILE, data_dir() / STATE_FILE
+    if watches is not None and watches.resolve() != file.resolve():
+        file = watches.resolve()
+        state = state.with_stem(f"{state.stem}-{hashlib.sha256(str(file).encode()).hexdigest()[:8]}")
+    return alerts_after(before, after, watches_file=file, state_file=state, now=utc_now())
 
 
 def _account(access: Access) -> tuple[str | None, ...]:

@@ -56,7 +56,7 @@ def refresh_text(document: Document, *, width: int, colour: bool) -> str:
             parts.append(
                 indented(f"{count(len(found) - MOST, 'more notice')} of this kind: --format json", style=QUIET)
             )
-    parts += [indented(printable(f"alert: {alert}"), style=BAD) for alert in document["alerts"]]
+    parts += [indented(printable(f"alert: {alert['message']}"), style=BAD) for alert in document["alerts"]]
     return rendered(parts, width=width, colour=colour)
 
 

@@ -178,13 +178,13 @@ def _published(
     from contextlib import nullcontext  # noqa: PLC0415
     from dataclasses import replace  # noqa: PLC0415
 
-    from pricing.refresh.lock import only_refresh  # noqa: PLC0415
+    from pricing.refresh.lock import only_publisher  # noqa: PLC0415
     from pricing.refresh.publishing import publish  # noqa: PLC0415
     from pricing.sheet_merge import noted, quote_changes  # noqa: PLC0415
     from pricing.snapshot import content_id  # noqa: PLC0415
 
     with (
-        nullcontext() if dry_run else only_refresh(snapshots.parent)
+        nullcontext() if dry_run else only_publisher(snapshots.parent)
     ):  # a refresh at the same time would lose one of the two
         catalog = base()
         before = catalog.contents()

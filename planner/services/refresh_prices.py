@@ -256,10 +256,9 @@ class _Refresh:
                 self._forget(outcomes)
                 raise
         self._forget(outcomes)
-        alerts: list[Document] = []
         if after is not base:
             self._record(after)
-            alerts = around.alerts(base, after)
+        alerts = around.alerts(base, after)  # also where nothing changed: what could not be told before may be told now
         return self._document(outcomes, merged, base, after, stood_in, alerts)
 
     def _forget(self, outcomes: Iterable[Outcome]) -> None:

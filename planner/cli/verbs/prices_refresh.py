@@ -44,6 +44,11 @@ def add_flags(parser: ArgumentParser) -> None:
         "--discounts", metavar="FILE.toml", help="a private agreement, whose prices stand as contracted from now on"
     )
     parser.add_argument(
+        "--alerts",
+        metavar="FILE.toml",
+        help="prices to watch, and whom to tell when they move (default: alerts.toml in the data directory, if it is there)",
+    )
+    parser.add_argument(
         "--accept-incomplete", action="store_true", help="take answers that are much shorter than the last ones too"
     )
     parser.add_argument("--workers", metavar="N", help="answers read at once (default 8)")
@@ -58,17 +63,19 @@ def add_flags(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Refresh once, or again and again; 4 when a source failed, though the rest was published."""
     interval_s = interval("--watch", args.watch) if args.watch is not None else None
-    request, access = _request(args), _access(args)
+    request, access, watches = _request(args), _access(args), _watches(args.alerts)
     if interval_s is not None:
         from planner.cli.watching import watch
 
-        return watch(lambda: refreshed(request, access, record=not args.no_store), interval_s, args.format)
-    document = refreshed(request, access, record=not args.no_store)
+        return watch(
+            lambda: refreshed(request, access, record=not args.no_store, watches=watches), interval_s, args.format
+        )
+    document = refreshed(request, access, record=not args.no_store, watches=watches)
     show_document(document, args.format)
     return Exit.ANSWER if document["complete"] else Exit.SOURCE_UNAVAILABLE
 
 
-def refreshed(request: RefreshRequest, access: Access, *, record: bool) -> Document:
+def refreshed(request: RefreshRequest, access: Access, *, record: bool, watches: Path | None = None) -> Document:
     """Refresh once, with progress and failures on standard error."""
     from planner.bootstrap import refresh_prices
     from planner.cli.output import complain
@@ -76,7 +83,7 @@ def refreshed(request: RefreshRequest, access: Access, *, record: bool) -> Docum
     from planner.services.refresh_prices import failures_by_reason
 
     with shown_progress() as progress:
-        document = refresh_prices(request, access=access, record=record, progress=progress)
+        document = refresh_prices(request, access=access, record=record, watches=watches, progress=progress)
     for source, regions, why in failures_by_reason(document):
         complain(f"{source}{_in(regions)}: {why}")
     return document
@@ -103,6 +110,16 @@ def show_document(document: Document, form: str) -> None:
         return refresh_text(answer, width=width, colour=colour)
 
     show(document, form, rows=rows, table=table)
+
+
+def _watches(file: str | None) -> Path | None:
+    """Return the file of watches that was named, once it is known to be one: a refresh takes minutes and should not end with that."""
+    if file is None:
+        return None
+    from planner.services.send_alerts import read_watches
+
+    read_watches(Path(file))
+    return Path(file)
 
 
 def _request(args: Namespace) -> RefreshRequest:

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -13,7 +14,7 @@ from planner.services.recommend import recommend
 from pricing.catalog import Catalog
 from pricing.errors import SheetError, UnknownName
 from pricing.model import PurchaseOption
-from pricing.refresh.lock import only_refresh
+from pricing.refresh.lock import only_publisher, only_refresh
 from pricing.sheet_rows import template
 from pricing.snapshot import open_snapshot, read_meta, shipped_snapshot_path
 
@@ -204,13 +205,18 @@ def test_an_unknown_name_to_remove_has_near_misses(place):
         place.remove("amce")
 
 
-def test_no_import_while_a_refresh_is_running(place):
-    from pricing.refresh.errors import RefreshBusy
-
+def test_an_import_does_not_wait_for_a_refresh_that_is_still_asking_but_for_one_that_publishes(place):
     sheet = place.write("acme.csv", template())
-    with only_refresh(place.folder), pytest.raises(RefreshBusy):
-        place.take(sheet)
-    assert place.files() == 0
+    with only_refresh(place.folder), only_publisher(place.folder):
+        importing = Thread(target=place.take, args=(sheet,))
+        importing.start()
+        importing.join(1.0)
+        assert importing.is_alive()
+        assert place.files() == 0
+    importing.join()
+    assert place.files() == 1
+    with only_refresh(place.folder):
+        assert place.remove("acme")["published"]
 
 
 @pytest.mark.parametrize(
