@@ -162,6 +162,8 @@ TERM_COLUMNS: tuple[str, ...] = (
 
 def value_at(document: Any, path: str) -> Any:
     """Return the value at a dotted path, or None where any part of it is missing."""
+    if type(document) is dict and path in document:
+        return document[path]
     value = document
     for part in path.split("."):
         if not isinstance(value, Mapping):
@@ -174,6 +176,8 @@ def cell(value: Any) -> str:
     """Return one CSV cell: nothing for null, true or false, list elements joined by " | ", text that cannot become a formula."""
     if value is None:
         return ""
+    if type(value) is str and not value.startswith(DANGEROUS):
+        return value
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):

@@ -1,7 +1,7 @@
 """Answers as plain JSON values in the field order of the contract, and the one way to turn them into bytes.
 
 Money is a decimal string, a millionth of a dollar fine; what does not apply is null. Floats are rounded to 6 significant digits in
-`to_json_bytes` and nowhere else; the request and the quantities of cost lines are written as they are, so that they can be redone.
+`to_json_bytes` and nowhere else; the request and the quantities of cost lines (`AS_WRITTEN`) are written as they are, so that they can be redone.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from planner.tco.training import kwh_total
 from pricing.model import PurchaseOption, Quote, SnapshotMeta
 from pricing.money import Usd
 
+_quoted = json.encoder.encode_basestring
 SIGNIFICANT_DIGITS = 6
 AS_WRITTEN = frozenset({"request", "quantity"})
 STALE_AFTER_HOURS = {"spot": 24, "on_demand": 30 * 24, "commitment": 90 * 24}
@@ -45,19 +46,36 @@ ROW_FIELDS = (
 
 
 def to_json_bytes(document: Mapping[str, Any] | Sequence[Any]) -> bytes:
-    """Return the one serialisation of an answer: UTF-8 JSON, indent 2, floats at 6 significant digits, a newline at the end."""
-    return (json.dumps(rounded(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    """Return the one serialisation of an answer: UTF-8 JSON, indent 2, floats at 6 significant digits, a newline at the end.
+
+    The bytes are those of `json.dumps` with indent 2, in one pass with the rounding: the standard encoder makes an indent only in
+    Python and takes three times as long over a list of 20,000 prices.
+    """
+    return (_json(document, "\n", exact=False) + "\n").encode()
 
 
-def rounded(value: Any) -> Any:
-    """Return plain values with each float at 6 significant digits, and Decimals as strings; `AS_WRITTEN` keys are left as they are."""
-    if isinstance(value, float):
-        return float(f"{value:.{SIGNIFICANT_DIGITS}g}")
-    if isinstance(value, Mapping):
-        return {key: inner if key in AS_WRITTEN else rounded(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [rounded(inner) for inner in value]
-    return value
+def _json(value: Any, newline: str, *, exact: bool) -> str:
+    """Return one value as JSON; `newline` is the line break with the indent of where it stands, `exact` leaves floats as they are."""
+    kind = type(value)
+    if kind is dict or isinstance(value, Mapping):
+        if not value:
+            return "{}"
+        inner = newline + "  "
+        parts = [
+            f"{_quoted(key)}: {_quoted(each) if type(each) is str else 'null' if each is None else _json(each, inner, exact=exact or key in AS_WRITTEN)}"
+            for key, each in value.items()
+        ]
+        return f"{{{inner}{f',{inner}'.join(parts)}{newline}}}"
+    if kind is list or kind is tuple:
+        if not value:
+            return "[]"
+        inner = newline + "  "
+        return f"[{inner}{f',{inner}'.join([_json(each, inner, exact=exact) for each in value])}{newline}]"
+    if kind is int:
+        return repr(value)
+    if kind is float and not exact:
+        value = float(f"{value:.{SIGNIFICANT_DIGITS}g}")
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def money(amount: Decimal | None) -> str | None:

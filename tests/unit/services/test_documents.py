@@ -34,6 +34,33 @@ def test_rounding_twice_changes_nothing(x):
     assert to_json_bytes(json.loads(once)) == once
 
 
+words = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)  # surrogates are no text in UTF-8
+plain_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | words,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(words | st.sampled_from(["request", "quantity"]), inner, max_size=4)
+        | st.tuples(inner, inner)
+    ),
+    max_leaves=20,
+)
+
+
+def rounded(value):
+    """Plain values with each float at 6 significant digits; the request and quantities as they are."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {key: inner if key in {"request", "quantity"} else rounded(inner) for key, inner in value.items()}
+    return [rounded(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+@given(plain_values)
+def test_the_bytes_are_those_of_the_standard_encoder(value):
+    expected = json.dumps(rounded([value]), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    assert to_json_bytes([value]).decode() == expected
+
+
 def test_what_is_not_a_number_is_refused():
     with pytest.raises(ValueError, match=r"(?i)float values are not JSON compliant"):
         to_json_bytes({"x": float("nan")})
