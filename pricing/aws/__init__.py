@@ -1,4 +1,4 @@
-"""What AWS answers, read into our own values: one file a source, each with a pure `parse_*`.
+"""What AWS answers, read into our own values: one file a source, each a call plus a pure `parse_*`.
 
-Nothing here asks AWS. A caller fetches replies and passes them in, and what is left out is counted by reason.
+What is left out of an answer is counted by reason; an answer that is not whole is none. The SDK is imported where it is needed.
 """

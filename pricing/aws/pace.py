@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-PRICING_CALLS_PER_S, PRICING_BURST = 5.0, 10
-"""AWS's quota of the Price List Query API, per account, region of the endpoint, and operation."""
+PRICING_CALLS_PER_S, PRICING_BURST = 5.0, 9
+"""AWS's quota of the Price List Query API, per account, region of the endpoint, and operation: 5 a second after 10 at once. One less at
+once, as requests do not arrive as evenly as they leave."""
 
 
 class TokenBucket:

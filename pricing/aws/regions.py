@@ -70,16 +70,15 @@ def location_names(region: str) -> tuple[str, ...]:
         raise UnknownName("AWS region", region, tuple(difflib.get_close_matches(region, LOCATIONS, n=3))) from None
 
 
-def region_code(location: str) -> str:
-    """Return the region code of a location name in any spelling; UnknownName for one that is no region."""
-    try:
-        return CODES[" ".join(location.split()).casefold()]
-    except KeyError:
-        names = {name.casefold(): name for spellings in LOCATIONS.values() for name in spellings}
-        near = difflib.get_close_matches(location.casefold(), names, n=3)
-        raise UnknownName("AWS location", location, tuple(names[n] for n in near)) from None
-
-
 def code_of_location(location: str) -> str:
     """Return the region code of a location name in any spelling, "" for one that is no region (a Local Zone, or unknown)."""
     return CODES.get(" ".join(location.split()).casefold(), "")
+
+
+def region_code(location: str) -> str:
+    """Return the region code of a location name in any spelling; UnknownName for one that is no region."""
+    if code := code_of_location(location):
+        return code
+    names = {name.casefold(): name for spellings in LOCATIONS.values() for name in spellings}
+    near = difflib.get_close_matches(location.casefold(), names, n=3)
+    raise UnknownName("AWS location", location, tuple(names[n] for n in near))

@@ -23,6 +23,8 @@ ATTEMPTS = 8
 
 CONNECT_TIMEOUT_S = 5
 READ_TIMEOUT_S = 30
+CONNECTIONS = 32
+"""Of one client: every region's prices are asked through the same one, from several threads."""
 SAME_AS_OPERATION = {"service-quotas": "servicequotas"}
 """Services whose IAM prefix is not the SDK's name."""
 
@@ -183,6 +185,7 @@ def _config() -> Any:
         retries={"mode": "adaptive", "total_max_attempts": ATTEMPTS},
         connect_timeout=CONNECT_TIMEOUT_S,
         read_timeout=READ_TIMEOUT_S,
+        max_pool_connections=CONNECTIONS,
         user_agent_extra="gpu-cost-planner",
     )
 
