@@ -197,9 +197,12 @@ def selected(
 
 def matching(catalog: Catalog, selection: Selection) -> list[Quote]:
     """Return the quotes of a catalog that pass, in the snapshot's order."""
+    types = selection.instance_types
+    if types is None and selection.shapes is not None:  # the file finds them faster than a look at every quote
+        types = sorted({name for _, name in selection.shapes})
     quotes: Iterable[Quote] = catalog.quotes(
         providers=selection.providers,
-        instance_types=selection.instance_types,
+        instance_types=types,
         regions=selection.regions,
         purchase_options=selection.purchase_options,
     )
