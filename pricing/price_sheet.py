@@ -65,10 +65,11 @@ def parse_sheet(text: str, *, name: str, known: Known, today: date) -> PriceShee
     if not rows and not faults:
         faults.append("it holds no price")
     types = sheet_types(rows, name, known, faults)
+    regions = {region.casefold(): region for region in known.regions}
     quotes: dict[tuple[Hashable, ...], Quote] = {}
     lines: dict[tuple[Hashable, ...], int] = {}
     for row in rows:
-        quote = _quote(Reading(row, faults), name, known=known, types=types, today=today)
+        quote = _quote(Reading(row, faults), name, regions=regions, types=types, today=today)
         if quote is None:
             continue
         key = quote_key(quote)
@@ -88,7 +89,12 @@ def _line_of(fault: str) -> int:
 
 
 def _quote(
-    reading: Reading, name: str, *, known: Known, types: Mapping[tuple[str, str], InstanceType], today: date
+    reading: Reading,
+    name: str,
+    *,
+    regions: Mapping[str, str],
+    types: Mapping[tuple[str, str], InstanceType],
+    today: date,
 ) -> Quote | None:
     row = reading.row
     provider = reading.text("provider").casefold()
@@ -96,7 +102,7 @@ def _quote(
         reading.fault("provider", f"must be a word of letters, digits, . _ and -, not {row.cells['provider']!r}")
     reading.text("instance_type")
     region = reading.text("region")
-    region = {r.casefold(): r for r in known.regions}.get(region.casefold(), region)
+    region = regions.get(region.casefold(), region)
     option = _option(reading)
     quoted = reading.day("quoted_on", today)
     if not row.cells["quoted_on"]:
