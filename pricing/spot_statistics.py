@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal
 from itertools import accumulate
-from operator import mul
+from operator import mul, ne
 
 from pricing.market import SpotChange, SpotStatistics
 from pricing.model import INSTANCE_HOUR, PurchaseOption, Quote
@@ -86,14 +86,15 @@ def statistics_of(
     `changes` may be repeated and in any order, and have to hold the last one before the window where there is one. Of two prices
     at one instant the dearer one counts; a price of zero is a hole in the data and is passed over.
     """
-    grouped: dict[Pool, list[tuple[datetime, Decimal]]] = defaultdict(list)
     given = list(changes)
-    for pool, change in zip(pools_of(given), given, strict=True):
-        grouped[pool].append((change.since, change.unit_price))
+    pools = pools_of(given)
+    rows: dict[int, list[tuple[int, Decimal]]] = {id(pool): [] for pool in pools}  # a pool is one object
+    for pool, change in zip(pools, given, strict=True):
+        rows[id(pool)].append((microseconds(change.since), change.unit_price))
     columns = {}
-    for pool, rows in grouped.items():
-        rows.sort()
-        columns[pool] = ([microseconds(since) for since, _ in rows], [price for _, price in rows])
+    for pool in {id(pool): pool for pool in pools}.values():
+        ordered = sorted(rows[id(pool)])
+        columns[pool] = ([at for at, _ in ordered], [price for _, price in ordered])
     return statistics_of_columns(
         columns,
         window_start=window_start,
@@ -177,22 +178,28 @@ def movement(
     products = list(map(mul, weights, whole))
     total, squares = sum(products), sum(map(mul, products, whole))
     order = sorted(range(len(whole)), key=whole.__getitem__)
+    ascending = [held[i] for i in order]
     running = list(accumulate(weights[i] for i in order))
-    counted = range(bisect_left(times, start), after)
+    counted = max(bisect_left(times, start), 1)
+    moved = sum(map(ne, prices[counted:after], prices[counted - 1 : after - 1]))
     return Movement(
         known_us=known,
-        changes=sum(i == 0 or prices[i] != prices[i - 1] for i in counted),
+        changes=moved + (times[0] >= start),
         last=prices[after - 1],
         mean=DIGITS.divide(Decimal(total), Decimal(known * scale)),
-        median=held[order[bisect_left(running, -(-known * 50 // 100))]],
-        p95=held[order[bisect_left(running, -(-known * 95 // 100))]],
-        minimum=held[order[0]],
-        maximum=held[order[-1]],
+        median=ascending[bisect_left(running, -(-known * 50 // 100))],
+        p95=ascending[bisect_left(running, -(-known * 95 // 100))],
+        minimum=ascending[0],
+        maximum=ascending[-1],
         volatility_fraction=math.sqrt((known * squares - total * total) / (total * total)),
-        at_cap_fraction=None
-        if cap is None
-        else sum(weight for price, weight in zip(held, weights, strict=True) if price >= cap) / known,
+        at_cap_fraction=None if cap is None else (known - _below(cap, ascending, running)) / known,
     )
+
+
+def _below(cap: Decimal, ascending: Sequence[Decimal], running: Sequence[int]) -> int:
+    """Return how long the price was below `cap`; `running` is how long it was at each of the prices or below."""
+    count = bisect_left(ascending, cap)
+    return running[count - 1] if count else 0
 
 
 def one_an_instant(times: Sequence[int], prices: Sequence[Decimal]) -> tuple[list[int], list[Decimal]]:
@@ -214,34 +221,43 @@ def one_an_instant(times: Sequence[int], prices: Sequence[Decimal]) -> tuple[lis
 
 def pools_of(changes: Sequence[SpotChange], *, known: Iterable[Zone] = ()) -> list[Pool]:
     """Return the pool of each change: one for rows with and without the id of their zone. `known` are zones seen elsewhere."""
-    ids = zone_ids([*known, *((c.provider, c.region, c.availability_zone, c.availability_zone_id) for c in changes)])
+    stated = [
+        (c.provider, c.region, c.instance_type, c.currency, c.availability_zone, c.availability_zone_id)
+        for c in changes
+    ]
+    newest: dict[tuple[str, str, str, str, str | None, str | None], datetime] = {}
+    for row, change in zip(stated, changes, strict=True):
+        if row not in newest or change.since > newest[row]:
+            newest[row] = change.since
+    zones = {(provider, region, name, zone_id) for provider, region, _, _, name, zone_id in newest}
+    ids = zone_ids([*known, *zones])
     names: dict[tuple[str, str, str], tuple[datetime, str]] = {}  # the newest name of a zone
-    zones = []
-    for c in changes:
-        zone_id = c.availability_zone_id or ids.get((c.provider, c.region, c.availability_zone or ""))
-        zone = zone_id or c.availability_zone
+    zone_of = {}
+    for row, since in newest.items():
+        provider, region, instance_type, _, name, stated_id = row
+        zone_id = stated_id or ids.get((provider, region, name or ""))
+        zone = zone_id or name
         if zone is None:
-            raise ValueError(f"{c.instance_type} {c.region}: a spot change has neither the id nor the name of its zone")
-        zones.append((zone, zone_id))
-        if c.availability_zone is not None:
-            key = (c.provider, c.region, zone)
-            names[key] = max(names.get(key, (c.since, c.availability_zone)), (c.since, c.availability_zone))
+            raise ValueError(f"{instance_type} {region}: a spot change has neither the id nor the name of its zone")
+        zone_of[row] = zone, zone_id
+        if name is not None:
+            key = (provider, region, zone)
+            names[key] = max(names.get(key, (since, name)), (since, name))
     made: dict[tuple[str, ...], Pool] = {}
-    out = []
-    for c, (zone, zone_id) in zip(changes, zones, strict=True):
-        key_of_pool = (c.provider, c.region, c.instance_type, zone, c.currency)
-        if key_of_pool not in made:
-            made[key_of_pool] = Pool(
-                provider=c.provider,
-                region=c.region,
-                instance_type=c.instance_type,
-                zone=zone,
-                currency=c.currency,
-                availability_zone_id=zone_id,
-                availability_zone=names.get((c.provider, c.region, zone), (None, None))[1],
-            )
-        out.append(made[key_of_pool])
-    return out
+    pool_of = {}
+    for row, (zone, zone_id) in zone_of.items():
+        provider, region, instance_type, currency, _, _ = row
+        pool = Pool(
+            provider=provider,
+            region=region,
+            instance_type=instance_type,
+            zone=zone,
+            currency=currency,
+            availability_zone_id=zone_id,
+            availability_zone=names.get((provider, region, zone), (None, None))[1],
+        )
+        pool_of[row] = made.setdefault((provider, region, instance_type, zone, currency), pool)
+    return [pool_of[row] for row in stated]
 
 
 def zone_ids(zones: Iterable[Zone]) -> dict[tuple[str, str, str], str]:
