@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 import shlex
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 import planner
 from planner.cli.parser import VERBS, parse, parser_for, verb_in
+from pricing.alerts import parse_watches
 from pricing.aws.session import Access, Aws
 from pricing.aws.sources import aws_sources
+from pricing.discounts import parse_agreement
+from pricing.other_clouds import gpuhunt_sources
 from pricing.source import Source
 
 PAGE = (Path(planner.__file__).parent / "docs" / "prices.md").read_text(encoding="utf-8")
@@ -29,7 +33,17 @@ def test_every_source_has_a_row_with_its_permissions(source: Source) -> None:
 
 
 def test_the_page_names_no_source_that_there_is_not() -> None:
-    assert set(ROWS) == {source.name for source in SOURCES}
+    others = {source.name.split(".")[0] for source in gpuhunt_sources()}
+    assert set(ROWS) == {source.name for source in SOURCES} | others
+
+
+def test_the_watches_and_the_agreement_of_the_page_are_taken() -> None:
+    watches, agreement = re.findall(r"```toml\n(.*?)```", PAGE, re.S)
+    (watch,) = parse_watches(watches, name="page").watches
+    assert (watch.name, watch.share, watch.direction) == ("H100 at AWS", Decimal("0.05"), "down")
+    *shares, negotiated = parse_agreement(agreement, "page")
+    assert {line.percent_off for line in shares} == {Decimal(9)}
+    assert (negotiated.instance_type, negotiated.unit_price) == ("p5.48xlarge", Decimal("44.00"))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
