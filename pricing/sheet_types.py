@@ -121,6 +121,8 @@ def _described(first: Row, cells: Mapping[str, Row], name: str, known: Known, fa
     if (vcpus := numbers["vcpus"]) is not None and vcpus != vcpus.to_integral_value():
         reading.fault("vcpus", f"must be a whole number, not {vcpus}")
     arch = reading.choice("cpu_arch")
+    if chip is not None and chip.kind is AcceleratorKind.CPU and not row.cells["memory_gib"]:
+        reading.fault("memory_gib", "must not be empty for a CPU server: the model lies in it")
     if chip is None or count is None or not reading.sound:
         return None
     devices, fraction = (int(count), 1.0) if count >= 1 else (1, float(count))

@@ -213,6 +213,19 @@ def test_a_type_that_is_not_described_well(faults, spec, fault):
     assert found.startswith(fault)
 
 
+def test_a_cpu_server_is_its_sockets_and_needs_its_memory(read, faults):
+    header = HEADER + ",accelerator,accelerators_per_instance,memory_gib"
+    (server,) = read(header, "lab,epyc,lab,owned,0.4,2026-11-02,EPYC 9R14,2,768").instance_types
+    assert (server.accelerator_kind, server.device_count, server.device_fraction) == (AcceleratorKind.CPU, 1, 2.0)
+    assert server.accelerators_per_instance is None
+    assert faults(header, "lab,epyc,lab,owned,0.4,2026-11-02,EPYC 9R14,2,") == [
+        "line 2: memory_gib: must not be empty for a CPU server: the model lies in it"
+    ]
+    assert faults(header + ",unit", "lab,epyc,lab,owned,0.4,2026-11-02,EPYC 9R14,2,768,accelerator_hour") == [
+        "line 2: unit: epyc has no accelerator: price it by the hour"
+    ]
+
+
 def test_rows_of_one_type_must_not_contradict_each_other(faults):
     assert faults(
         HEADER + ",accelerator,accelerators_per_instance",
