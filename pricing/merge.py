@@ -191,9 +191,10 @@ def _quotes(
     """Return the quotes with those of a reading in the place of its scope.
 
     Shipped spot prices do not stay: a history without a row of a pool says that there was none to be had, and a price of months ago
-    beside it would be the cheapest.
+    beside it would be the cheapest. A rate of capacity blocks gives way to blocks of the type that were offered, which have a zone.
     """
     new = {quote_key(q): q for q in reading.quotes}
+    blocks = {(q.instance_type, q.region) for q in new.values() if q.purchase_option is PurchaseOption.CAPACITY_BLOCK}
     out: list[Quote] = []
     stay: list[Quote] = []
     gone: list[Quote] = []
@@ -213,6 +214,8 @@ def _quotes(
             gone.append(quote)
         elif quote.purchase_option is PurchaseOption.SPOT:
             old.append(quote)
+        elif quote.purchase_option is PurchaseOption.CAPACITY_BLOCK and (quote.instance_type, quote.region) in blocks:
+            continue
         else:
             out.append(quote)
             stay.append(quote)

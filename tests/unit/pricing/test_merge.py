@@ -275,6 +275,22 @@ def test_spot_statistics_are_of_the_30_days_before():
     assert elsewhere.contents.spot_statistics == ()
 
 
+def test_an_offered_block_takes_the_place_of_the_rate_of_its_type_alone():
+    rates = tuple(
+        quote("aws", name, "us-east-1", "39.33", PurchaseOption.CAPACITY_BLOCK, payment_option="all_upfront", source="rate card")
+        for name in ("p5.48xlarge", "p5en.48xlarge")
+    )  # fmt: skip
+    floor = replace(FLOOR, quotes=(*FLOOR.quotes, *rates))
+    scope = Scope(provider="aws", region="us-east-1", tables=frozenset({"quotes"}), purchase_options=frozenset({PurchaseOption.CAPACITY_BLOCK}))  # fmt: skip
+    block = quote("aws", "p5.48xlarge", "us-east-1", "31.46", PurchaseOption.CAPACITY_BLOCK, availability_zone_id="use1-az6", payment_option="all_upfront", source="AWS DescribeCapacityBlockOfferings", retrieved_at=NOW)  # fmt: skip
+    reading = SourceReading(source="capacity_blocks", scope=scope, retrieved_at=NOW, quotes=(block,))
+    result = merge(floor, floor, [reading], at=NOW)
+    assert prices(result.contents, PurchaseOption.CAPACITY_BLOCK) == {
+        "aws p5.48xlarge us-east-1 use1-az6": "31.46 AWS DescribeCapacityBlockOfferings",
+        "aws p5en.48xlarge us-east-1": "39.33 rate card",
+    }
+
+
 # -- instance types -----------------------------------------------------------------------------------------------
 
 
