@@ -33,6 +33,8 @@ def billed_text(document: Document, *, width: int, colour: bool) -> str:
     if found > len(shown):
         title = f"{len(shown):,} of {title}; --limit N shows more, --format csv all"
     parts.append(Text(printable(title), style=QUIET))
+    for reason, rows in document["excluded"].items():
+        parts.append(Text(printable(f"{count(rows, 'row')} left out: {reason}"), style=QUIET))
     for total in document["totals"]:
         parts.append(Text(f"{total_text(total)} {column}", style=STRONG))
         if total["lines_without"]:

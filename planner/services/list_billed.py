@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
 from datetime import UTC, date, datetime, time
 from typing import Any
@@ -26,11 +26,12 @@ def list_billed(
     start: date | None = None,
     end: date | None = None,
     most: int | None = None,
+    excluded: Mapping[str, int] | None = None,
 ) -> Document:
-    """Return `{source, format, cost_column, start, end, found, totals[…], lines[…]}`; costs are exact decimal text in their currency.
+    """Return `{source, format, cost_column, start, end, found, excluded{reason: count}, totals[…], lines[…]}`; costs are exact decimal text in their currency.
 
     Totals and `found` count every line that passes the filters, `lines` holds the first `most` of them. A line belongs to the period in
-    which it starts; `end` is not in it. The four costs are never added to each other, nor are currencies.
+    which it starts; `end` is not in it. `excluded` is read after the last line. The four costs are never added to each other, nor are currencies.
     """
     check_period(start, end)
     first, last = (None if day is None else datetime.combine(day, time(), tzinfo=UTC) for day in (start, end))
@@ -57,6 +58,7 @@ def list_billed(
         "start": plain(start),
         "end": plain(end),
         "found": found,
+        "excluded": dict(excluded or {}),
         "totals": [total_document(total) for total in sums.by_currency()],
         "lines": shown,
     }

@@ -50,6 +50,8 @@ CATEGORIES = {
     "Discount": ChargeCategory.ADJUSTMENT,
 }
 NEGATION = "SavingsPlanNegation"
+NEGATED = f"{NEGATION}: the hour that it takes back is billed at 0 already"
+PLAN, RESERVATION = "savings plan", "reservation"
 ZERO = Decimal(0)
 READ = (
     *NEEDED, NET_COST, PLAN_ARN, RESERVATION_ARN, *PLAN_COSTS, *RESERVED_COSTS, COMMITTED, COMMITMENT_USED, *UNUSED_FEE, *UNUSED_UPFRONT,
@@ -81,7 +83,9 @@ def lines_of(row: Row, source: str) -> Iterator[BilledLine]:
     usage_type = row.text("line_item_usage_type")
     usage = usage_of(usage_type)
     plan, reservation = row.text(PLAN_ARN), row.text(RESERVATION_ARN)
-    commitment = plan or (reservation if ":reserved-instances/" in (reservation or "") else None)
+    if ":capacity-reservation/" in (reservation or ""):  # capacity that is held, no price that is agreed
+        reservation = None
+    commitment, kind = plan or reservation, PLAN if plan else RESERVATION if reservation else None
     billed = _net(row, NET_COST, COST)
     if billed is None:
         raise row.wrong(COST, "must not be empty")
@@ -108,7 +112,7 @@ def lines_of(row: Row, source: str) -> Iterator[BilledLine]:
         availability_zone=row.text("line_item_availability_zone"),
         instance_type=usage.instance_type or row.text("product_instance_type") or product.get("instance_type"),
         usage_type=usage_type,
-        purchase_option=billed_as(usage, operation=row.text("line_item_operation"), commitment=commitment)
+        purchase_option=billed_as(usage, operation=row.text("line_item_operation"), commitment=kind)
         if category in (ChargeCategory.USAGE, ChargeCategory.PURCHASE)
         else None,
         charge_category=category,

@@ -10,6 +10,7 @@ import csv
 import gzip
 import io
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -43,6 +44,7 @@ class Bill(AbstractContextManager["Bill"]):
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self.path, self._file = path, file
         self.rows = 0  # read so far
+        self.excluded: Counter[str] = Counter()  # rows without a line of their own so far, by reason
         self._header, self._rows = self._opened()
         self.format = self._told()
 
@@ -70,7 +72,9 @@ class Bill(AbstractContextManager["Bill"]):
                         faults.append(f"and perhaps more: reading ended after {MOST_FAULTS} faults")
                         break
                     continue
-                if not faults:
+                if not lines:
+                    self.excluded[cur.NEGATED] += 1
+                elif not faults:
                     yield from lines
         except (csv.Error, UnicodeDecodeError) as e:
             faults.append(f"is not a CSV file in UTF-8: {e}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -85,7 +85,7 @@ def _document(args: Namespace, most: int | None) -> Document:
     column: CostColumn = CostColumn(_chosen("--cost", args.cost, COSTS))
     instance_types, regions = listed(args.instance), listed(args.region)
 
-    def listing(lines: Iterable[BilledLine], source: str, form: str) -> Document:
+    def listing(lines: Iterable[BilledLine], source: str, form: str, excluded: Mapping[str, int]) -> Document:
         return list_billed(
             lines,
             source=source,
@@ -96,6 +96,7 @@ def _document(args: Namespace, most: int | None) -> Document:
             start=start,
             end=end,
             most=most,
+            excluded=excluded,
         )
 
     if args.from_aws:
@@ -105,7 +106,7 @@ def _document(args: Namespace, most: int | None) -> Document:
             raise UsageError("--from-aws: needs --start and --end, for example --start 2026-07-01 --end 2026-08-01")
         if regions:
             raise UsageError("--region: Cost Explorer's lines are by service and usage type, without region; give FILE")
-        return listing(_asked(args, start, end), "AWS Cost Explorer", "GetCostAndUsage")
+        return listing(_asked(args, start, end), "AWS Cost Explorer", "GetCostAndUsage", {})
     for flag, value in (
         ("granularity", args.granularity),
         ("by-purchase", args.by_purchase),
@@ -116,7 +117,7 @@ def _document(args: Namespace, most: int | None) -> Document:
     if args.file is None:
         raise UsageError("FILE is missing: give an export, or --from-aws with --start and --end")
     with open_bill(Path(args.file)) as bill:
-        return listing(bill, bill.path.name, bill.format.name)
+        return listing(bill, bill.path.name, bill.format.name, bill.excluded)
 
 
 def _asked(args: Namespace, start: date, end: date) -> tuple[BilledLine, ...]:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from planner.cli import parser
 from planner.cli.main import main
 from pricing.errors import AccessDenied
 
@@ -18,8 +17,7 @@ HOUR = "2026-11-27T14:00:00Z,2026-11-27T15:00:00Z,AWS"
 
 
 @pytest.fixture(autouse=True)
-def _verb(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(parser.VERBS, "prices billed", parser.Verb("prices_billed", "what was billed"))  # type: ignore[index]
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
 
 

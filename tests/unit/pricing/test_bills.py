@@ -273,7 +273,9 @@ def test_an_hour_that_a_plan_covers_is_billed_once_and_its_negation_left_out(tmp
         "savings_plan_savings_plan_effective_cost": "0.7243",
     }
     negation = covered | {"line_item_line_item_type": "SavingsPlanNegation", "line_item_unblended_cost": "-1.006"}
-    (line,) = read(written(tmp_path, covered, negation))
+    with open_bill(written(tmp_path, covered, negation)) as bill:
+        (line,) = bill
+        assert bill.excluded == {"SavingsPlanNegation: the hour that it takes back is billed at 0 already": 1}
     assert (line.billed_cost, line.effective_cost, line.list_cost) == (0, D("0.7243"), D("1.006"))
     assert (line.purchase_option, line.commitment_status, line.commitment_id) == ("savings_plan", "Used", PLAN)
 
@@ -313,6 +315,20 @@ def test_a_reservation_spreads_its_fee_over_its_hours(tmp_path: Path) -> None:
     assert (paid.billed_cost, paid.effective_cost, paid.charge_category) == (2750, 0, "Purchase")
     monthly = {"line_item_line_item_type": "RIFee", "line_item_unblended_cost": "180", "reservation_reservation_a_r_n": RESERVATION, "reservation_unused_recurring_fee": "12.5", "reservation_unused_amortized_upfront_fee_for_billing_period": "2.5"}  # fmt: skip
     assert [(x.billed_cost, x.effective_cost) for x in cur(tmp_path, **monthly)] == [(180, 0), (0, 15)]
+
+
+def test_reservations_of_other_services_and_held_capacity_are_told_apart(tmp_path: Path) -> None:
+    database = {
+        "line_item_line_item_type": "Fee",
+        "line_item_unblended_cost": "900",
+        "line_item_usage_type": "HeavyUsage:db.r6g.large",
+    }
+    (fee,) = cur(tmp_path, **database, reservation_reservation_a_r_n="arn:aws:rds:us-east-1:123456789012:ri:my-ri")
+    assert (fee.billed_cost, fee.effective_cost, fee.purchase_option) == (900, 0, "reserved")
+    (held,) = cur(
+        tmp_path, reservation_reservation_a_r_n="arn:aws:ec2:us-east-1:123456789012:capacity-reservation/cr-0a1b"
+    )
+    assert (held.effective_cost, held.purchase_option, held.commitment_id) == (D("1.006"), "on_demand", None)
 
 
 def test_a_capacity_block_in_a_cur(tmp_path: Path) -> None:

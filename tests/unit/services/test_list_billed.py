@@ -81,6 +81,11 @@ def test_totals_count_every_line_however_few_are_shown() -> None:
     assert document["totals"] == listed()["totals"]
 
 
+def test_rows_left_out_are_counted() -> None:
+    assert listed()["excluded"] == {}
+    assert listed(excluded={"taken back": 2})["excluded"] == {"taken back": 2}
+
+
 def test_a_period_ends_after_it_starts() -> None:
     with pytest.raises(BadRequest, match="is not after"):
         listed(start=date(2026, 12, 1), end=date(2026, 12, 1))
