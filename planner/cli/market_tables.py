@@ -14,6 +14,7 @@ from planner.cli.history_table import change_cell, cut_line, moment, statistics_
 from planner.cli.list_tables import price_text, purchase
 from planner.cli.output import printable
 from planner.cli.paint import BAD, CARE, GOOD, QUIET, STRONG, Cell, Column, indented, rendered, table
+from planner.recommend.offers import LOCAL_ZONE
 from planner.services.documents import age_hours
 
 Document = Mapping[str, Any]
@@ -159,6 +160,9 @@ def zones_part(zones: Sequence[Document], now: datetime, width: int) -> list[Ren
     notes = ["Offered means that it can be asked for, not that there is capacity."]
     if any(z["spot_at_on_demand_cap"] for z in zones):
         notes.append("Spot at the on-demand price is a cap, no market price: nothing is to be had there.")
+    local = [z["availability_zone_id"] for z in zones if LOCAL_ZONE.fullmatch(z["availability_zone_id"] or "")]
+    if local:
+        notes.append(f"Local Zones, to each of which an account has to opt in: {', '.join(local)}.")
     return [*table(columns, width), *(Text(note, style=QUIET) for note in notes)]
 
 

@@ -181,6 +181,7 @@ def test_availability_says_what_is_not_known_and_what_the_cap_means(
     assert "55.04" in row, "spot costs what on-demand costs"
     assert "nothing to be had" in row
     assert "not that there is capacity" in out
+    assert "an account has to opt in: use1-atl2-az1." in " ".join(out.split()), "a Local Zone"
     assert "`planner prices refresh --source quotas` asks (needs servicequotas:GetServiceQuota)" in " ".join(
         out.split()
     )
