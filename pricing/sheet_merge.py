@@ -56,7 +56,7 @@ def with_sheet(base: SnapshotContents, sheet: PriceSheet, *, replacing: bool, to
         i
         for i in base.instance_types
         if (i.provider, i.instance_type) not in described
-        and (sheet_of(i.source) != sheet.name or (i.provider, i.instance_type) in priced)
+        and (sheet_of(i.source) is None or (i.provider, i.instance_type) in priced)
     ]
     periods = _without_corrected(base.price_periods, sheet)
     merged = replace(
@@ -81,7 +81,7 @@ def without_sheet(base: SnapshotContents, name: str, *, floor: SnapshotContents,
         instance_types=tuple(
             i
             for i in base.instance_types
-            if sheet_of(i.source) != name or (i.provider, i.instance_type) in priced  # another sheet prices it too
+            if sheet_of(i.source) is None or (i.provider, i.instance_type) in priced  # another sheet may price it too
         ),
         quotes=apply_agreement(quotes, base.discounts, today).quotes if base.discounts else quotes,
         price_periods=tuple(p for p in base.price_periods if sheet_of(p.source) != name),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,9 +55,11 @@ def import_file(
     if path.suffix.casefold() == ".toml":
         from pricing.discounts import parse_agreement  # noqa: PLC0415 - one of two kinds of file
 
-        lines = parse_agreement(text, name or path.stem)
-        named = name or lines[0].agreement
-        return import_agreement(named, tuple(lines), base=base, snapshots=snapshots, now=now, dry_run=dry_run)
+        lines = parse_agreement(text, path.stem)
+        if name is not None:
+            lines = tuple(replace(line, agreement=name) for line in lines)
+        named = lines[0].agreement
+        return import_agreement(named, lines, base=base, snapshots=snapshots, now=now, dry_run=dry_run)
     return import_sheet(
         text, name or path.stem, base=base, snapshots=snapshots, now=now, replacing=replacing, dry_run=dry_run
     )
@@ -176,7 +179,6 @@ def _published(
 ) -> Document:
     """Make the new contents from the newest snapshot, publish them unless nothing changed, and say what did."""
     from contextlib import nullcontext  # noqa: PLC0415
-    from dataclasses import replace  # noqa: PLC0415
 
     from pricing.refresh.lock import only_publisher  # noqa: PLC0415
     from pricing.refresh.publishing import publish  # noqa: PLC0415

@@ -73,8 +73,10 @@ def alerts_after(
     faults: list[Document] = []
     try:
         watches = read_watches(watches_file)
-    except (SheetError, OSError) as e:
-        return [_fault(f"no alert was made: {e}")]
+    except SheetError as e:
+        return [_fault(f"no alert was made: {watches_file}: {'; '.join(e.faults)}")]
+    except OSError as e:
+        return [_fault(f"no alert was made: {watches_file}: cannot be read: {e.strerror or e}")]
     state = _loaded(state_file, faults)
     found, state.baselines = alerts_of(
         watches.watches, state.baselines, previous_catalog.quotes(), new_catalog.quotes(), at=now

@@ -117,8 +117,12 @@ def _watches(file: str | None) -> Path | None:
     if file is None:
         return None
     from planner.services.send_alerts import read_watches
+    from pricing.errors import SheetError
 
-    read_watches(Path(file))
+    try:
+        read_watches(Path(file))
+    except SheetError as e:
+        raise UsageError(f"--alerts: {file}: {'; '.join(e.faults)}") from e
     return Path(file)
 
 

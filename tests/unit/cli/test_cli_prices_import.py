@@ -117,3 +117,20 @@ def test_faults_of_many_lines_are_summed_up():
     )
     assert summary(("line 3: a", "line 3: b")) == "2 faults, on line 3; each stands in the output"
     assert summary(("it holds no price",)) == "it holds no price"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "watches.toml: No such file or directory"),
+        ("[[watch]]", "watches.toml: watch 1: name must be a text on one line, and is missing"),
+    ],
+)
+def test_watches_that_cannot_be_read_are_refused_before_a_refresh_begins(planner, tmp_path, text, said):
+    path = tmp_path / "watches.toml"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    code, out, err = planner("prices", "refresh", "--alerts", path)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert not (tmp_path / "data").exists()

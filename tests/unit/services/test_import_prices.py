@@ -199,6 +199,27 @@ def test_an_agreement_stands_beside_list_prices_and_can_end(place):
     assert place.newest().discounts == ()
 
 
+def test_an_agreement_under_another_name_replaces_itself_under_that_name(place):
+    path = place.write("edp.toml", 'agreement = "EDP 2026"', "[[discount]]", "percent_off = 9")
+    place.take(path, name="ours")
+    assert place.take(path, name="ours")["did"] == "nothing"
+    assert {d.agreement for d in place.newest().discounts} == {"ours"}
+    place.write("edp.toml", 'agreement = "EDP 2026"', "[[discount]]", "percent_off = 10")
+    place.take(path, name="ours")
+    assert place.price("aws", "p5.48xlarge", "us-east-1") == Decimal("49.536")  # 55.04 x 0.9
+
+
+def test_a_type_that_two_sheets_price_stays_until_neither_does(place):
+    described = (HEADER + ",accelerator,accelerators_per_instance", "acme,h100,tx,on_demand,3,2026-11-02,H100,1")
+    place.take(place.write("one.csv", *described))
+    place.take(place.write("two.csv", HEADER, "acme,h100,ny,on_demand,4,2026-11-02"))
+    place.remove("one")
+    assert place.price("acme", "h100", "ny") == 4
+    assert [t.instance_type for t in place.newest().instance_types("acme")] == ["h100"]
+    place.remove("two")
+    assert place.newest().instance_types("acme") == ()
+
+
 def test_an_unknown_name_to_remove_has_near_misses(place):
     place.take(place.write("acme.csv", template()))
     with pytest.raises(UnknownName, match="did you mean acme"):
