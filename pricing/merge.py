@@ -32,6 +32,7 @@ from pricing.refresh.origin import (
     speaks_for,
 )
 from pricing.refresh.said import (
+    CATALOG,
     Failure,
     Kept,
     about_all,
@@ -52,6 +53,8 @@ from pricing.source import SourceReading
 from pricing.spot_statistics import on_demand_prices, statistics_of
 
 SPOT_WINDOW = timedelta(days=30)
+SHIPPED_TABLES = "shipped tables"
+"""Subject of the notice that says over which of them a snapshot was made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,17 +80,21 @@ def merge(
     discounts: tuple[Discount, ...] | None = None,
     accept_incomplete: bool = False,
     notices: Iterable[Notice] = (),
+    floor_id: str = "",
 ) -> Merged:
     """Return the contents of the next snapshot.
 
     `base` is the newest snapshot and `floor` the shipped one, which can be newer where planner was upgraded. `summarised`:
     regions whose spot statistics are made elsewhere, from recorded changes; of the others the reading's own are summed up.
-    `discounts`: a new agreement, None for the base's. `notices`: what else is to be said with it.
+    `discounts`: a new agreement, None for the base's. `notices`: what else is to be said with it. `floor_id`: id of the
+    shipped snapshot; a base that says that it was made over the same one is taken as it is, so that what a list has left out since
+    does not come back from the tables.
     """
     taken = sorted(readings, key=lambda r: (r.source, r.scope.provider, r.scope.region or ""))
     shipped: tuple[Any, ...] = (*floor.quotes, *floor.rates, *floor.interruptions)
     origin = Origin(frozenset((row.provider, row.source) for row in shipped))
-    start = raised(base, floor, origin)
+    over = note(CATALOG, SHIPPED_TABLES, f"of snapshot {floor_id}")
+    start = base if floor_id and over in base.notices else raised(base, floor, origin)
     refused: dict[tuple[str, str | None], str] = {}
     accepted: list[SourceReading] = []
     for reading in taken:
@@ -136,7 +143,7 @@ def merge(
     said += applied.notices
     said += about_all(applied.quotes, types)
     statistics = _statistics(start.spot_statistics, accepted, summarised, caps, at)
-    all_said = counted([*carried(base.notices, taken, failed), *said])
+    all_said = counted([*carried(base.notices, taken, failed), *said, *([over] if floor_id else [])])
     contents = replace(
         start,
         instance_types=types,

@@ -238,9 +238,10 @@ class _Refresh:
         with only_publisher(around.data_dir):
             base = around.open_newest()  # anew: a sheet may have been imported meanwhile
             before = base.contents()
+            floor = around.open_shipped()
             merged = merge(
                 before,
-                around.open_shipped().contents(),
+                floor.contents(),
                 [o.reading for o in outcomes if o.reading is not None],
                 at=self._at,
                 failures=failures,
@@ -248,6 +249,7 @@ class _Refresh:
                 discounts=self._request.discounts,
                 accept_incomplete=self._request.accept_incomplete,
                 notices=self._clock_note(base.meta),
+                floor_id=floor.meta.snapshot_id,
             )
             merged = self._with_statistics(merged, recorded, outcomes)
             try:

@@ -509,8 +509,17 @@ def test_nothing_read_changes_no_row():
     assert prices(result.contents) == prices(FLOOR)
 
 
+def test_shipped_spot_prices_do_not_come_back_where_a_region_has_none():
+    none = merged(spot_reading(), floor_id="f1")
+    assert prices(none.contents, PurchaseOption.SPOT) == {}
+    again = merged(base=none.contents, at=LATER, floor_id="f1")
+    assert prices(again.contents, PurchaseOption.SPOT) == {}
+    assert again.changes["new"] == 0
+    assert [n.detail for n in again.contents.notices if n.subject == "shipped tables"] == ["of snapshot f1"]
+
+
 def test_newer_shipped_tables_are_taken_over_and_older_ones_are_not():
-    base = merged(price_list(live("p5.48xlarge", "50"))).contents
+    base = merged(price_list(live("p5.48xlarge", "50")), floor_id="f1").contents
     upgraded = small_contents(
         accelerators=(*FLOOR.accelerators, chip("B200 SXM 180GB", peak_tflops={"fp16": 2250.0})),
         quotes=(
@@ -520,7 +529,7 @@ def test_newer_shipped_tables_are_taken_over_and_older_ones_are_not():
         ),
         instance_types=(*FLOOR.instance_types, shape("aws", "p6.48xlarge", "B200 SXM 180GB", retrieved_on=DAY)),
     )
-    result = merge(base, upgraded, [], at=LATER)
+    result = merge(base, upgraded, [], at=LATER, floor_id="f2")
     assert prices(result.contents)["aws p5.48xlarge us-east-1"] == "50 AWS price list"
     assert prices(result.contents)["aws p5.48xlarge us-west-2"] == "41 price list"
     assert prices(result.contents)["lambda 1x H100 us-south-1"] == "2.99 price list"
