@@ -85,13 +85,20 @@ class _Again(Exception):  # noqa: N818 - never leaves this file
         self.after_s = after_s
 
 
-def http_client() -> httpx.Client:
-    """Return a client with our time-outs. Accepts gzip only: what else httpx could decode depends on what is installed."""
+def http_client(source: str) -> httpx.Client:
+    """Return a client with our time-outs, for asking a source. Accepts gzip only: what else httpx could decode depends on what is installed."""
     import httpx  # noqa: PLC0415 - takes a while, and only a refresh needs it
 
     timeout = httpx.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
     headers = {"Accept-Encoding": "gzip", "User-Agent": "gpu-cost-planner"}
-    return httpx.Client(timeout=timeout, headers=headers, follow_redirects=True)
+    try:
+        return httpx.Client(timeout=timeout, headers=headers, follow_redirects=True)
+    except (ValueError, ImportError, OSError, httpx.InvalidURL) as e:
+        raise SourceFailed(
+            source=source,
+            why=f"the proxy or the certificates that the environment states cannot be used: {' '.join(str(e).split())}",
+            remedy="check HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR",
+        ) from e
 
 
 def fetch_document(
@@ -265,11 +272,11 @@ def _attempted(
         except _Again as e:
             last: Exception = e
             why, after_s = str(e), e.after_s
-        except httpx.TransportError as e:
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.TooManyRedirects) as e:
+            raise SourceFailed(source=source, why=f"{url}: {' '.join(str(e).split())}") from e
+        except (httpx.TransportError, httpx.DecodingError) as e:
             last = e
             why, after_s = f"{type(e).__name__} {' '.join(str(e).split())}".strip(), 0.0
-        except (httpx.InvalidURL, httpx.TooManyRedirects, httpx.DecodingError) as e:
-            raise SourceFailed(source=source, why=f"{url}: {' '.join(str(e).split())}") from e
         except OSError as e:
             raise SourceFailed(source=source, why=f"the file cannot be kept here: {e}", remedy="check the disk") from e
         total += 1

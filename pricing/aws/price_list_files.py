@@ -46,7 +46,7 @@ def price_list_files_source(aws: Aws, *, directory: Path | None = None) -> Sourc
         regional=True,
         needs_credentials=False,
         default=False,
-        what="on-demand prices and reservations (public price list files, hundreds of MB a region)",
+        what="on-demand prices and reservations (public price list files; hundreds of MB a region, kept on disk)",
         read=lambda ask: read_price_list_files(aws, ask, directory=directory),
     )
 
@@ -58,7 +58,7 @@ def read_price_list_files(
     if ask.region is None:
         raise ValueError("price list files are asked region by region")
     waits: dict[str, Any] = {} if sleep is None else {"sleep": sleep}
-    with downloads(directory) as folder, http_client() as client:
+    with downloads(directory) as folder, http_client(SOURCE) as client:
         url = offer_file_url(client, aws, ask.region, **waits)
         found = _first_readable(client, url, folder, ask, waits)
     if not found.prices.quotes:

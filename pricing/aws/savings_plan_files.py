@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -56,7 +56,7 @@ def savings_plan_files_source(aws: Aws, *, directory: Path | None = None) -> Sou
         regional=True,
         needs_credentials=False,
         default=False,
-        what="Compute and EC2 Instance Savings Plan rates (public files, some 100 MB a region)",
+        what="Compute and EC2 Instance Savings Plan rates (public files; some 100 MB a region, kept on disk)",
         read=lambda ask: read_savings_plan_files(aws, ask, directory=directory),
     )
 
@@ -68,14 +68,14 @@ def read_savings_plan_files(
     if ask.region is None:
         raise ValueError("Savings Plan files are asked region by region")
     waits: dict[str, Any] = {} if sleep is None else {"sleep": sleep}
-    with downloads(directory) as folder, http_client() as client:
+    with downloads(directory) as folder, http_client(SOURCE) as client:
         url = _file_url(client, aws, ask.region, waits)
         into = folder / f"SavingsPlans-{ask.region}.json"
         file = fetch_file(client, url, into, source=SOURCE, on_part=ask.on_answer, **waits)
         try:
             with opened(file.path, source=SOURCE) as content:
                 found = parse_savings_plan_file(
-                    content, region=ask.region, instance_types=ask.instance_types, retrieved_at=ask.at
+                    content, region=ask.region, instance_types=ask.instance_types, at=ask.at, retrieved_at=ask.at
                 )
         except ReplyError as e:
             file.discard()
@@ -98,10 +98,10 @@ def read_savings_plan_files(
 
 
 def parse_savings_plan_file(
-    file: BinaryIO, *, region: str, instance_types: Iterable[str], retrieved_at: datetime
+    file: BinaryIO, *, region: str, instance_types: Iterable[str], at: datetime, retrieved_at: datetime
 ) -> PlanFileReading:
-    """Return the rates of plain Linux use in a region. The rate is the whole price of a covered hour: no upfront is added."""
-    collected = _Collected(region, frozenset(instance_types))
+    """Return the rates of plain Linux use in a region, as in effect `at`. The rate is the whole price of a covered hour: no upfront is added."""
+    collected = _Collected(frozenset(instance_types), at)
     for path, value in json_stream.values_of(file, _entered, source=SOURCE):
         collected.take(path, value)
     if not collected.plans or not collected.terms:
@@ -109,7 +109,7 @@ def parse_savings_plan_file(
         raise ReplyError(source=SOURCE, where="document", why=f"has no {missing}: this is no Savings Plan file")
     rows = collected.rows()
     found = parse_offering_rates([{"searchResults": rows}], region=region, instance_types=collected.known)
-    since = {row["savingsPlanOffering"]["offeringId"]: row["since"] for row in rows}
+    since = {row["savingsPlanOffering"]["offeringId"]: row["since"] and row["since"].date() for row in rows}
     source = f"{SOURCE}, published {collected.published}" if collected.published else SOURCE
     return PlanFileReading(
         quotes=tuple(
@@ -131,8 +131,8 @@ def _entered(path: json_stream.Path) -> bool:
 class _Collected:
     """What is kept of a file while it is read; plans may stand behind their rates."""
 
-    def __init__(self, region: str, known: frozenset[str]) -> None:
-        self.known, self._region = known, region
+    def __init__(self, known: frozenset[str], at: datetime) -> None:
+        self.known, self._at = known, at
         self.plans: dict[str, Mapping[str, Any]] = {}
         self.terms: dict[object, dict[str, Any]] = {}
         self.excluded: Counter[str] = Counter()
@@ -171,11 +171,15 @@ class _Collected:
             self._rates.append((path[2], rate))
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the kept rates as the API's rows, with the day since when each holds."""
+        """Return the kept rates as the API's rows, with the time since when each holds."""
         rows = []
         for position, rate in self._rates:
             try:
-                rows.append(self._row(self.terms.get(position, {}), rate, where=f"plan {position}"))
+                row = self._row(self.terms.get(position, {}), rate, where=f"plan {position}")
+                if row["since"] is not None and row["since"] > self._at:
+                    self.excluded["starts in the future"] += 1
+                else:
+                    rows.append(row)
             except ReplyError as e:
                 self._cannot_read(e)
         return rows
@@ -220,12 +224,10 @@ class _Collected:
                 {"name": "productDescription", "value": "Linux/UNIX"},
                 {"name": "tenancy", "value": "shared"},
             ],
-            "since": _day(starts, f"plan {sku} effectiveDate"),
+            "since": None
+            if starts is None
+            else replies.instant(starts, source=SOURCE, where=f"plan {sku} effectiveDate"),
         }
-
-
-def _day(starts: Any, where: str) -> date | None:
-    return None if starts is None else replies.instant(starts, source=SOURCE, where=where).date()
 
 
 def _file_url(client: httpx.Client, aws: Aws, region: str, waits: Mapping[str, Any]) -> str:

@@ -52,7 +52,7 @@ def spot_advisor_source(aws: Aws) -> Source:
 
 def read_spot_advisor(aws: Aws, ask: Ask, *, sleep: Callable[[float], None] | None = None) -> SourceReading:
     """Return the bands of every region."""
-    with http_client() as client:
+    with http_client(SOURCE) as client:
         document, modified = fetch_document(
             client, aws.spot_advisor, source=SOURCE, **({"sleep": sleep} if sleep else {})
         )

@@ -41,7 +41,7 @@ class Fetcher:
         self.parts += 1
 
     def __call__(self, path: str = "/big.csv") -> downloads.Fetched:
-        with http_client() as client:
+        with http_client("test") as client:
             return fetch_file(client, self.url + path, self.into, source="test", on_part=self.part, sleep=self.naps.append)  # fmt: skip
 
 
@@ -221,7 +221,7 @@ def test_who_is_told_of_a_part_may_stop_and_the_part_stays(server: FileServer, f
     def stop() -> None:
         raise KeyboardInterrupt
 
-    with http_client() as client, pytest.raises(KeyboardInterrupt):
+    with http_client("test") as client, pytest.raises(KeyboardInterrupt):
         fetch_file(client, f"{server.url}/big.csv", fetch.into, source="test", on_part=stop)
     assert "big.csv.part" in names(fetch.into.parent)
     assert fetch().path.read_bytes() == TEXT
@@ -242,7 +242,7 @@ def test_two_at_once_fetch_it_once(server: FileServer, fetch: Fetcher) -> None:
 KILLED = """
 import sys, pathlib
 from pricing.aws.downloads import fetch_file, http_client
-with http_client() as client:
+with http_client('test') as client:
     fetch_file(client, sys.argv[1], pathlib.Path(sys.argv[2]), source="test")
 """
 
@@ -284,7 +284,7 @@ def test_a_small_document_comes_as_values_and_a_cut_one_is_asked_again(server: F
     server.files["/index.json"] = b'{"offers": {"AmazonEC2": 1}}'
     server.faults = [Fault(status=200, body=b'{"offers": {"Ama'), Fault(status=200, body=PAGE), Fault(cut_after=9)]
     naps: list[float] = []
-    with http_client() as client:
+    with http_client("test") as client:
         document, _ = fetch_document(client, f"{server.url}/index.json", source="test", sleep=naps.append)
     assert document == {"offers": {"AmazonEC2": 1}}
     assert len(naps) == 3
@@ -297,3 +297,22 @@ def test_a_proxy_of_the_environment_is_used(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HTTP_PROXY", server.url)
     assert Fetcher("http://price-list.invalid", tmp_path / "big.csv")().path.read_bytes() == TEXT
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("HTTP_PROXY", "gopher://proxy:1"), ("ALL_PROXY", "socks9://x"), ("SSL_CERT_FILE", "/nowhere/ca.pem")]
+)  # fmt: skip
+def test_an_environment_that_cannot_be_used_is_one_line(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(
+        SourceFailed, match=r"test: the proxy or the certificates .* cannot be used: .*; check HTTPS_PROXY"
+    ):
+        http_client("test")
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1/big.csv", "big.csv", "http://[::1"])
+def test_an_address_that_is_none_is_not_tried_again(tmp_path: Path, url: str) -> None:
+    wrong = Fetcher(url, tmp_path / "big.csv")
+    with pytest.raises(SourceFailed, match="test: "):
+        wrong("")
+    assert wrong.naps == []

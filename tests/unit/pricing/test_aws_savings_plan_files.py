@@ -55,7 +55,7 @@ def whole(*plans: dict[str, Any], terms: list[dict[str, Any]], terms_first: bool
 
 
 def parsed(data: bytes, *, region: str = "us-east-1", types: frozenset[str] = frozenset()) -> PlanFileReading:
-    return parse_savings_plan_file(io.BytesIO(data), region=region, instance_types=types, retrieved_at=NOW)
+    return parse_savings_plan_file(io.BytesIO(data), region=region, instance_types=types, at=NOW, retrieved_at=NOW)
 
 
 SIX = whole(
@@ -126,6 +126,13 @@ def test_each_look_alike_is_left_out_by_name(reason: str, other: dict[str, Any])
     found = parsed(whole(plan("A"), terms=[term("A", other, rate("3.95"))]))
     assert [str(q.effective_unit_price) for q in found.quotes] == ["3.95"]
     assert found.excluded == {reason: 1}
+
+
+def test_a_rate_that_starts_later_is_not_in_effect() -> None:
+    later = term("B", rate("3.1"), effectiveDate="2026-12-01T00:00:00Z")
+    found = parsed(whole(plan("A"), plan("B", payment="All Upfront"), terms=[term("A", rate()), later]))
+    assert [q.payment_option for q in found.quotes] == ["no_upfront"]
+    assert found.excluded == {"starts in the future": 1}
 
 
 def test_a_type_of_the_catalog_is_wanted() -> None:
