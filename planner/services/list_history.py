@@ -79,12 +79,15 @@ def list_history(
         raise BadRequest(field="since", value=since.isoformat(), why=f"is after until, {until.isoformat()}")
     shape = catalog.instance_type(instance_type, None if provider is None else catalog.provider(provider))
     name, seller = shape.instance_type, shape.provider
-    regions = known_regions(catalog, region)
+    record = [p for p in catalog.price_periods(name) if p.provider == seller]
+    regions = known_regions(catalog, region, more=(p.region for p in record))
     options = {known_purchase_option(each) for each in names(purchase_option)} or set(PurchaseOption)
+    if names(zone) and PurchaseOption.SPOT not in options:
+        raise BadRequest(field="zone", value=names(zone), why="is for spot prices: others hold in the whole region")
     begin, end = moments(since, until)
 
     quotes = catalog.quotes(providers=[seller], instance_types=[name], regions=regions)
-    recorded = [p for p in catalog.price_periods(name) if p.provider == seller and wanted(p.region, regions)]
+    recorded = [p for p in record if wanted(p.region, regions)]
     periods = [p for p in extended(recorded, quotes) if p.purchase_option in options]
     shown = in_view(periods, begin, end)
 
@@ -100,7 +103,8 @@ def list_history(
         if window_days is not None and not published:
             last = min(known_until if end is None else end, looked_at(quotes, changes, default=known_until))
             statistics = over_window(changes, quotes, days=window_days, until=last)
-        zones = known_zones([*changes, *statistics], zone)
+        spot_quotes = [q for q in quotes if q.purchase_option is PurchaseOption.SPOT]
+        zones = known_zones([*changes, *statistics, *spot_quotes], zone)
         changes = [c for c in changes if zones is None or not zones.isdisjoint(zone_names(c))]
         statistics = [s for s in statistics if zones is None or not zones.isdisjoint(zone_names(s))]
         changes = spot_in_view(changes, begin, end)
@@ -207,12 +211,14 @@ def pool(change: SpotChange) -> tuple[str, str | None, str]:
     return change.region, change.availability_zone_id or change.availability_zone, change.currency
 
 
-def zone_names(row: SpotChange | SpotStatistics) -> set[str]:
+def zone_names(row: SpotChange | SpotStatistics | Quote) -> set[str]:
     """Return the names by which a zone can be asked for."""
     return {name for name in (row.availability_zone_id, row.availability_zone) if name is not None}
 
 
-def known_zones(rows: Iterable[SpotChange | SpotStatistics], zone: Sequence[str] | str | None) -> set[str] | None:
+def known_zones(
+    rows: Iterable[SpotChange | SpotStatistics | Quote], zone: Sequence[str] | str | None
+) -> set[str] | None:
     """Return the zones of a filter as the rows spell them, None for all; UnknownName with near misses otherwise."""
     given = names(zone)
     if not given:

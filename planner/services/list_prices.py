@@ -305,14 +305,14 @@ def names(given: Sequence[str] | str | None) -> tuple[str, ...]:
     return () if given is None else (given,) if isinstance(given, str) else tuple(given)
 
 
-def known_regions(catalog: Catalog, region: Sequence[str] | str | None) -> list[str] | None:
-    """Return the regions as the quotes spell them, or None for everywhere (nothing given, or `all`)."""
+def known_regions(
+    catalog: Catalog, region: Sequence[str] | str | None, *, more: Iterable[str] = ()
+) -> list[str] | None:
+    """Return the regions as the quotes spell them, or None for everywhere (nothing given, or `all`); `more` are known beside those."""
     given = names(region)
-    return (
-        None
-        if not given or any(name.strip().casefold() == EVERYWHERE for name in given)
-        else [catalog.region(name) for name in given]
-    )
+    if not given or any(name.strip().casefold() == EVERYWHERE for name in given):
+        return None
+    return [known("region", name, {*catalog.regions(), *more}) for name in given]
 
 
 def known_purchase_option(name: str) -> PurchaseOption:

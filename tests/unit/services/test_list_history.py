@@ -246,6 +246,17 @@ def test_zones_by_id_with_near_misses(snapshot: Callable[..., Catalog]) -> None:
         list_history(catalog, "p5.48xlarge", zone="use1-az7")
 
 
+def test_a_region_that_has_no_price_any_more_still_has_its_record(snapshot: Callable[..., Catalog]) -> None:
+    gone = seen("90", "2024-01-01", "2025-01-01", region="us-gone-1")
+    (period,) = list_history(snapshot(price_periods=(gone,)), "p5.48xlarge", region="US-gone-1")["periods"]
+    assert (period["unit_price"], period["last_seen"]) == ("90", "2025-01-01T00:00:00Z")
+
+
+def test_a_zone_is_for_spot_prices(snapshot: Callable[..., Catalog]) -> None:
+    with pytest.raises(BadRequest, match="is for spot prices"):
+        list_history(snapshot(), "p5.48xlarge", purchase_option="on_demand", zone="use1-az4")
+
+
 @pytest.mark.parametrize(
     ("given", "why"),
     [
