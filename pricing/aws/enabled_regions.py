@@ -25,8 +25,5 @@ def enabled_regions(aws: Aws, *, partition_of: str = "us-east-1") -> tuple[str, 
 def parse_regions(page: Any) -> tuple[str, ...]:
     """Return the codes of the enabled regions, in order. A region that does not say is one that never needed enabling."""
     rows = [replies.mapping(row, source=SOURCE, where="region") for row in replies.rows_of(page, "Regions", source=SOURCE)]  # fmt: skip
-    named = (
-        (replies.text(row, "RegionName", source=SOURCE, where="region"), row.get("OptInStatus", ENABLED[0]))
-        for row in rows
-    )
-    return tuple(sorted(name for name, status in named if status in ENABLED))
+    enabled = (row.get("RegionName") for row in rows if row.get("OptInStatus", ENABLED[0]) in ENABLED)
+    return tuple(sorted(name for name in enabled if name))

@@ -166,7 +166,7 @@ def parse_instance_types(
     for page in answer:
         for index, given in enumerate(replies.rows_of(page, "InstanceTypes", source=SOURCE)):
             row = replies.mapping(given, source=SOURCE, where=f"row {index}")
-            name = replies.text(row, "InstanceType", source=SOURCE, where=f"row {index}")
+            name = str(row.get("InstanceType") or f"row {index}")
             for key, what in NOT_FOR_COMPUTE.items():
                 if row.get(key) and not row.get("GpuInfo"):
                     excluded[name] = f"{what}{NOT_FOR_MODELS}"

@@ -19,7 +19,7 @@ from pricing.aws.instance_types import NOT_WANTED, is_wanted
 from pricing.aws.paging import asked, pages
 from pricing.aws.session import Aws
 from pricing.errors import ReplyError
-from pricing.market import ZoneOffering
+from pricing.market import Notice, NoticeKind, ZoneOffering
 from pricing.source import Ask, Scope, Source, SourceReading
 
 NAME = "offerings"
@@ -44,6 +44,7 @@ class OfferingsReading:
 
     offerings: tuple[ZoneOffering, ...]
     excluded: Mapping[str, int]
+    unreadable: tuple[ReplyError, ...]
 
 
 def offerings_source(aws: Aws) -> Source:
@@ -89,6 +90,10 @@ def read_offerings(aws: Aws, ask: Ask) -> SourceReading:
         retrieved_at=ask.at,
         zone_offerings=found.offerings,
         excluded=found.excluded,
+        notices=tuple(
+            Notice(kind=NoticeKind.UNRESOLVED, source=NAME, subject=f"{e.where} {ask.region}", detail=e.why)
+            for e in found.unreadable
+        ),
     )
 
 
@@ -97,9 +102,9 @@ def parse_zones(page: Any) -> dict[str, Zone]:
     zones: dict[str, Zone] = {}
     for index, given in enumerate(replies.rows_of(page, "AvailabilityZones", source=ZONES)):
         row = replies.mapping(given, source=ZONES, where=f"row {index}")
-        zone_id = replies.text(row, "ZoneId", source=ZONES, where=f"row {index}")
-        name, sort = row.get("ZoneName"), row.get("ZoneType")
-        zones[zone_id] = Zone(name=name or None, sort=sort or OF_THE_REGION)  # older replies have no ZoneType
+        zone_id, name, sort = row.get("ZoneId"), row.get("ZoneName"), row.get("ZoneType")
+        if zone_id:  # without an id it names no zone of ours, and the offering does without its name
+            zones[zone_id] = Zone(name=name or None, sort=sort or OF_THE_REGION)  # older replies have no ZoneType
     return zones
 
 
@@ -109,14 +114,14 @@ def parse_offerings(
     """Return each wanted type in each zone of the region, once. A zone that is not listed is kept, without a name."""
     found: dict[tuple[str, str], ZoneOffering] = {}
     excluded: Counter[str] = Counter()
+    unreadable: list[ReplyError] = []
     for page in answer:
         for index, given in enumerate(replies.rows_of(page, "InstanceTypeOfferings", source=SOURCE)):
-            row = replies.mapping(given, source=SOURCE, where=f"row {index}")
-            name = replies.text(row, "InstanceType", source=SOURCE, where=f"row {index}")
-            zone_id = replies.text(row, "Location", source=SOURCE, where=f"row {index}")
-            if row.get("LocationType", LOCATION_TYPE) != LOCATION_TYPE:
-                why = f"is a {row['LocationType']}, and zone ids were asked for"
-                raise ReplyError(source=SOURCE, where=f"row {index} {zone_id}", why=why)
+            try:
+                name, zone_id = _offered(given, where=f"row {index}")
+            except ReplyError as e:
+                unreadable.append(e)
+                continue
             zone = zones.get(zone_id, Zone(name=None, sort=OF_THE_REGION))
             if not is_wanted(name, known):
                 excluded[NOT_WANTED] += 1
@@ -134,4 +139,21 @@ def parse_offerings(
                     source=SOURCE,
                     retrieved_at=retrieved_at,
                 )
-    return OfferingsReading(offerings=tuple(row for _, row in sorted(found.items())), excluded=dict(excluded))
+    if unreadable:
+        excluded["cannot be read"] = len(unreadable)
+    return OfferingsReading(
+        offerings=tuple(row for _, row in sorted(found.items())),
+        excluded=dict(excluded),
+        unreadable=tuple(unreadable),
+    )
+
+
+def _offered(given: Any, *, where: str) -> tuple[str, str]:
+    """Return type and zone id of one row."""
+    row = replies.mapping(given, source=SOURCE, where=where)
+    name = replies.text(row, "InstanceType", source=SOURCE, where=where)
+    zone_id = replies.text(row, "Location", source=SOURCE, where=where)
+    if row.get("LocationType", LOCATION_TYPE) != LOCATION_TYPE:
+        why = f"is of the sort {row['LocationType']}, and zone ids were asked for"
+        raise ReplyError(source=SOURCE, where=f"{where} {zone_id}", why=why)
+    return name, zone_id

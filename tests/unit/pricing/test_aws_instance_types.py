@@ -195,6 +195,11 @@ def test_types_are_asked_by_pattern_as_a_list_of_names_fails_whole(monkeypatch: 
         fake.fail("duplicate_page")
         assert instance_types_source(aws).read(asking()) == reading
         fake.heal()
+        fake.fail("malformed_item", page=2)
+        broken = instance_types_source(aws).read(asking())
+        assert len(reading.instance_types) - len(broken.instance_types) == 1  # the others are kept
+        assert broken.excluded["cannot be read"] == len(broken.notices) == 1
+        fake.heal()
         fake.fail("access_denied")
         with pytest.raises(AccessDenied, match="ec2:DescribeInstanceTypes"):
             instance_types_source(aws).read(asking())

@@ -38,13 +38,26 @@ def test_local_zones_and_other_types_are_counted_and_repeated_rows_once() -> Non
     assert found.excluded == {"repeated across pages": 1, "local-zone, not a zone of the region": 1, NOT_WANTED: 1}
 
 
-def test_names_of_zones_are_not_ids() -> None:
-    with pytest.raises(ReplyError, match="is a availability-zone, and zone ids were asked for"):
-        read(row(LocationType="availability-zone", Location="us-east-1a"))
-    with pytest.raises(ReplyError, match="Location must be a text"):
-        read(row(location=""))
+def test_a_row_that_cannot_be_read_is_counted_and_loses_no_other() -> None:
+    found = read(row(LocationType="availability-zone", Location="us-east-1a"), row(location=""), "text", row())
+    assert [o.availability_zone_id for o in found.offerings] == ["use1-az1"]
+    assert found.excluded == {"cannot be read": 3}
+    said = [e.why for e in found.unreadable]
+    assert (
+        said[0] == "is of the sort availability-zone, and zone ids were asked for"
+    )  # a name is another zone elsewhere
+    assert said[1].startswith("Location must be a text")
     with pytest.raises(ReplyError, match="has no InstanceTypeOfferings"):
         parse_offerings([{}], zones={}, region="us-east-1", known=(), retrieved_at=NOW)
+
+
+def test_malformed_rows_are_said_and_the_others_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    with loopback(page_size=10) as fake, door_to(fake, monkeypatch) as aws:
+        whole = offerings_source(aws).read(asking("us-west-2"))
+        fake.fail("malformed_item", action="DescribeInstanceTypeOfferings", page=1)
+        reading = offerings_source(aws).read(asking("us-west-2"))
+    assert len(whole.zone_offerings) - len(reading.zone_offerings) == 1
+    assert (reading.excluded["cannot be read"], len(reading.notices)) == (1, 1)
 
 
 def test_zones_say_what_sort_they_are() -> None:
