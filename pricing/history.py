@@ -18,6 +18,10 @@ AS_ROUNDED = Decimal("0.000005")
 """Sources round prices to five decimals or more: two prices this near are one price, in any currency."""
 
 
+SHEET = "price sheet "
+"""How the source of an imported price begins."""
+
+
 def period_key(row: PricePeriod | Quote) -> tuple[Hashable, ...]:
     """Return what tells the histories of two prices apart; prices of unlike currency or unit are no history of each other."""
     return (
@@ -56,7 +60,8 @@ def recorded(quote: Quote) -> bool:
 def extended(periods: Iterable[PricePeriod], quotes: Iterable[Quote]) -> tuple[PricePeriod, ...]:
     """Return the periods with every quote's list price seen at its `retrieved_at`; neither order of input changes the result.
 
-    A price that is seen later, earlier or between two periods extends the neighbour with the same price or is a period of its own.
+    A price that is seen later, earlier or between two periods extends the neighbour with the same price or is a period of its own; so
+    is a price that an imported sheet states, whatever its neighbours.
     One seen within a period of another price is left out: what was seen before and after it stands.
     """
     known: dict[tuple[Hashable, ...], list[PricePeriod]] = defaultdict(list)
@@ -80,13 +85,20 @@ def _with(history: list[PricePeriod], moment: PricePeriod) -> list[PricePeriod]:
     after = [p for p in history if p.first_seen > at]
     if len(before) + len(after) < len(history):  # within a period
         return history
-    if before and same_price(before[-1].unit_price, moment.unit_price):
+    if before and _continues(before[-1], moment):
         before[-1] = replace(before[-1], last_seen=at, source=moment.source)
         return [*before, *after]
-    if after and same_price(after[0].unit_price, moment.unit_price):
+    if after and _continues(after[0], moment):
         after[0] = replace(after[0], first_seen=at)
         return [*before, *after]
     return [*before, moment, *after]
+
+
+def _continues(period: PricePeriod, moment: PricePeriod) -> bool:
+    """Return whether a sighting is of the period's price. A sheet's is its own: taken out again, it takes no list price with it."""
+    sheets = {source.partition(":")[0] for source in (period.source, moment.source) if source.startswith(SHEET)}
+    both = period.source.startswith(SHEET) == moment.source.startswith(SHEET)
+    return both and len(sheets) <= 1 and same_price(period.unit_price, moment.unit_price)
 
 
 def same_price(one: Decimal, other: Decimal) -> bool:

@@ -12,11 +12,10 @@ from typing import TypeVar
 
 from pricing.checks import FIRST_DAY
 from pricing.errors import TableError
+from pricing.history import SHEET
 from pricing.model import PurchaseOption
 from pricing.reading import Row
 
-SHEET = "price sheet "
-"""How the source of every row of a sheet begins; a refresh of lists leaves such rows alone."""
 REQUIRED = ("provider", "instance_type", "region", "purchase_option", "unit_price", "quoted_on")
 TERMS = ("plan_type", "offering_class", "term_years", "payment_option", "upfront")
 SPECS = (

@@ -67,6 +67,16 @@ def test_one_price_with_more_or_fewer_decimals_is_one_price():
     assert shown(periods) == [("21.957642", APRIL, JUNE)]
 
 
+def test_the_price_of_a_sheet_is_a_period_of_its_own_so_that_it_can_be_taken_out_again():
+    august = JUNE + timedelta(days=50)
+    sheet = quote("55.04", JUNE + timedelta(days=1), source="price sheet ours: offer 1")
+    later = quote("55.04", august, source="price sheet ours: offer 2")
+    periods = extended((), [quote("55.04", JUNE), sheet, later])
+    assert [(p.source, p.last_seen) for p in periods] == [("a list", JUNE), ("price sheet ours: offer 2", august)]
+    other = extended(periods, [quote("55.04", august + timedelta(days=1), source="price sheet theirs")])
+    assert len(other) == 3
+
+
 def test_spot_and_prices_worked_out_by_a_ratio_are_no_list_prices():
     assert extended((), [quote(purchase_option=PurchaseOption.SPOT), quote(derived=True)]) == ()
 

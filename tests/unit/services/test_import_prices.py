@@ -147,6 +147,16 @@ def test_the_price_of_another_source_gives_way_only_when_asked_and_comes_back(pl
     assert place.price("aws", "p5.48xlarge", "us-east-1") == Decimal("55.04")
 
 
+def test_a_sheet_that_states_the_list_price_takes_no_history_with_it(place):
+    place.take(place.write("ours.csv", HEADER, "aws,p5.48xlarge,us-east-1,on_demand,55.04,2026-11-02"), replacing=True)
+    place.remove("ours")
+    periods = [p for p in place.newest().price_periods("p5.48xlarge", "us-east-1") if p.purchase_option == "on_demand"]
+    assert [(str(p.unit_price), str(p.last_seen.date())) for p in periods] == [
+        ("98.32", "2025-04-28"),
+        ("55.04", "2026-07-20"),
+    ]
+
+
 def test_a_sheet_taken_out_and_put_in_again_is_the_newest_each_time(place):
     sheet = place.write("acme.csv", template())
     ids = [place.take(sheet)["snapshot_id"], place.remove("acme")["snapshot_id"], place.take(sheet)["snapshot_id"]]
