@@ -77,15 +77,15 @@ class Row:
     def instant(self, column: str) -> datetime:
         """Return a time in UTC. Text must state its zone; the timestamps of a Parquet file without one are in UTC, as AWS writes them."""
         value = self.value(column)
-        if isinstance(value, datetime):
-            return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
         try:
-            at = datetime.fromisoformat(value)
-        except (TypeError, ValueError):
+            at: datetime = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+            if at.tzinfo is None and at is value:
+                return at.replace(tzinfo=UTC)
+            if at.tzinfo is not None:
+                return at.astimezone(UTC)
+        except (TypeError, ValueError, OverflowError):
             raise self.wrong(column, f"must be a time like 2026-11-27T14:00:00Z, not {shown(value)}") from None
-        if at.tzinfo is None:
-            raise self.wrong(column, f"must state its zone, like 2026-11-27T14:00:00Z, not {shown(value)}")
-        return at.astimezone(UTC)
+        raise self.wrong(column, f"must state its zone, like 2026-11-27T14:00:00Z, not {shown(value)}")
 
     def period(self, start: str, end: str) -> tuple[datetime, datetime]:
         """Return a half-open period, which does not end before it starts."""

@@ -81,7 +81,7 @@ class Bill(AbstractContextManager["Bill"]):
         except (EOFError, zlib.error, gzip.BadGzipFile) as e:
             faults.append(f"is cut or damaged: {e}")
         except OSError as e:
-            faults.append(f"cannot be read: {e.strerror or e}")
+            faults.append(f"cannot be read: {e.strerror or _line(e)}")
         if faults:
             raise SheetError(sheet=self.path.name, faults=tuple(faults))
 
@@ -123,9 +123,9 @@ class Bill(AbstractContextManager["Bill"]):
             raise SheetError(sheet=self.path.name, faults=(NO_PARQUET,)) from e
         try:
             table = parquet.ParquetFile(self._file)
-        except (pyarrow.ArrowException, OSError) as e:
+            header: list[str] = table.schema_arrow.names
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as e:
             raise SheetError(sheet=self.path.name, faults=(f"is no whole Parquet file: {_line(e)}",)) from e
-        header: list[str] = table.schema_arrow.names
 
         def rows(columns: Sequence[str]) -> Iterator[Row | RowFault]:
             number = 0
@@ -134,7 +134,12 @@ class Bill(AbstractContextManager["Bill"]):
                     for cells in batch.to_pylist():
                         number += 1
                         yield Row(f"row {number}", cells)
-            except pyarrow.ArrowException as e:
+            except (
+                pyarrow.ArrowException,
+                OSError,
+                ValueError,
+                OverflowError,
+            ) as e:  # or text that is none, a time beyond all
                 raise EOFError(_line(e)) from e
 
         return header, rows

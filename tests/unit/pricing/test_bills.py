@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -152,6 +153,7 @@ def test_a_purchase_for_later_use_must_not_be_counted_twice(tmp_path: Path, over
             {"ChargePeriodStart": "yesterday"},
             "ChargePeriodStart: must be a time like 2026-11-27T14:00:00Z, not 'yesterday'",
         ),
+        ({"ChargePeriodStart": "0001-01-01T00:00:00+05:00"}, "ChargePeriodStart: must be a time like"),
         ({"ChargePeriodEnd": "2026-11-27T14:00:00Z"}, "ChargePeriodEnd: must be after ChargePeriodStart"),
         (
             {"ChargeCategory": "usage"},
@@ -443,3 +445,24 @@ def test_a_cut_parquet_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "bill.parquet"
     path.write_bytes(b"PAR1" + b"\0" * 100)
     assert "is no whole Parquet file" in fault(path)
+
+
+@pytest.mark.parametrize("form", ["csv", "gzip"])
+def test_damage_anywhere_is_a_line_and_never_a_crash(tmp_path: Path, form: str) -> None:
+    """Bytes are changed, cut and added at random places: what comes is lines, or the one error of a refused bill."""
+    rng, path = random.Random(20261130), tmp_path / "bill"
+    plain = text_of(BOOK).encode()
+    whole = gzip.compress(plain, mtime=0) if form == "gzip" else plain
+    outcomes = set()
+    for _ in range(300):
+        data = bytearray(whole)
+        for _ in range(rng.choice([1, 2, 4])):
+            at = rng.randrange(len(data))
+            data[at : at + rng.randrange(3)] = rng.randbytes(rng.randrange(3))
+        path.write_bytes(data)
+        try:
+            outcomes.add("read" if read(path) else "no lines")
+        except SheetError as e:
+            outcomes.add("refused" if "\n" not in str(e) else "refused in several lines")
+    assert outcomes <= {"read", "no lines", "refused"}
+    assert "refused" in outcomes
