@@ -79,7 +79,7 @@ class Row:
         value = self.value(column)
         try:
             at: datetime = value if isinstance(value, datetime) else datetime.fromisoformat(value)
-            if at.tzinfo is None and at is value:
+            if at.tzinfo is None and isinstance(value, datetime):
                 return at.replace(tzinfo=UTC)
             if at.tzinfo is not None:
                 return at.astimezone(UTC)
