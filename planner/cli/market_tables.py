@@ -50,8 +50,11 @@ def snapshots_text(document: Document, *, found: int, folder: str, width: int, c
     return rendered(parts, width=width, colour=colour)
 
 
-def diff_text(document: Document, *, most: int, least_percent: float, width: int, colour: bool) -> str:
-    """Return what changed between two snapshots for a terminal of `width` columns, at most `most` rows of each sort."""
+def diff_text(document: Document, *, most: int, smaller: int, least_percent: float, width: int, colour: bool) -> str:
+    """Return what changed between two snapshots for a terminal of `width` columns, at most `most` rows of each sort.
+
+    `smaller` changes, of less than `least_percent`, are counted and not shown.
+    """
     old, new = document["from"], document["to"]
     changed, added, removed = document["changed"], document["added"], document["removed"]
     parts: list[RenderableType] = [
@@ -82,8 +85,8 @@ def diff_text(document: Document, *, most: int, least_percent: float, width: int
             )
             parts += [Text(""), Text(title, style=STRONG), *table([*place_columns(rows[:most]), priced], width)]
             parts += cut_line(len(rows), most, "price", "--region, --instance or --purchase")
-    smaller = f" by {least_percent:g} % or more" if least_percent else ""
-    summary = f"{len(changed):,} changed{smaller}, {len(added):,} added, {len(removed):,} removed, {document['unchanged']:,} unchanged"
+    how = f" by {least_percent:g} % or more, {smaller:,} by less" if least_percent else ""
+    summary = f"{len(changed):,} changed{how}, {len(added):,} added, {len(removed):,} removed, {document['unchanged']:,} unchanged"
     parts += [Text(""), Text(summary, style=STRONG)]
     return rendered(parts, width=width, colour=colour)
 
@@ -205,7 +208,7 @@ def scores_part(scores: Sequence[Document], now: datetime, width: int) -> list[R
     columns = [
         Column("Zone", cells=[Cell(s["availability_zone_id"] or "whole region") for s in scores]),
         Column("Score of 10", right=True, cells=[Cell(str(s["score"]), style=STRONG) for s in scores]),
-        Column("For", cells=[Cell(f"{s['target_capacity']:,} {s['target_unit']}") for s in scores]),
+        Column("For", cells=[Cell(capacity(s["target_capacity"], s["target_unit"])) for s in scores]),
         Column("Asked together", narrowest=12, cells=[Cell(s["instance_types"]) for s in scores]),
         Column("Read", keep=1, cells=[Cell(aged(s["retrieved_at"], now)) for s in scores]),
     ]
@@ -213,6 +216,11 @@ def scores_part(scores: Sequence[Document], now: datetime, width: int) -> list[R
         *table(columns, width),
         Text("A score is of all its types together; no promise, and no interruption rate.", style=QUIET),
     ]
+
+
+def capacity(number: int, unit: str) -> str:
+    """Return how much was asked for: "1 instance", "192 vCPU"."""
+    return count(number, "instance") if unit == "units" else f"{number:,} {unit.replace('vcpu', 'vCPU')}"
 
 
 def blocks_part(blocks: Sequence[Document], now: datetime, width: int) -> list[RenderableType]:

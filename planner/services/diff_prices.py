@@ -50,9 +50,8 @@ def diff_prices(old: Catalog, new: Catalog, *, min_change_fraction: Decimal = De
             unchanged += 1
             continue
         fraction = now / was - 1
-        if abs(fraction) >= min_change_fraction:
-            changed.append((-abs(fraction), order(key), change(after[key], was, fraction)))
-    return {
+        changed.append((-abs(fraction), order(key), change(after[key], was, fraction)))
+    document = {
         "from": snapshot(old.meta),
         "to": snapshot(new.meta),
         "changed": [document for _, _, document in sorted(changed, key=lambda each: each[:2])],
@@ -60,6 +59,13 @@ def diff_prices(old: Catalog, new: Catalog, *, min_change_fraction: Decimal = De
         "removed": [one_sided(before[key]) for key in sorted(before.keys() - after.keys(), key=order)],
         "unchanged": unchanged,
     }
+    return at_least(document, min_change_fraction)
+
+
+def at_least(document: Document, fraction: Decimal) -> Document:
+    """Return a difference with only the changes of at least a fraction; what moved less is in no list."""
+    least = float(fraction)  # as the changes are: 0.3 is 0.3, not a little more
+    return {**document, "changed": [row for row in document["changed"] if abs(row["change_fraction"]) >= least]}
 
 
 def by_key(quotes: Iterable[Quote]) -> dict[Key, Quote]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from planner.cli.errors import Exit, UsageError
 from planner.cli.options import amount, limit_of, positional
@@ -53,12 +53,15 @@ def add_flags(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Compare what is paid in each, upfront spread over the term."""
     from planner.cli.render import show
-    from planner.services.diff_prices import diff_prices
+    from planner.services.diff_prices import at_least, diff_prices
 
     limit = limit_of(args.limit)
     least = Decimal(0) if args.min_change is None else share("--min-change", args.min_change)
     old, new = opened("SNAP1", args.old), opened("SNAP2", args.new)
-    document = diff_prices(old, new, min_change_fraction=least, **filters_of(args))
+    filters: dict[str, Any] = filters_of(args)
+    everything = diff_prices(old, new, **filters)
+    document = at_least(everything, least)
+    smaller = len(everything["changed"]) - len(document["changed"])
 
     def rows() -> tuple[tuple[str, ...], list[list[str]]]:
         from planner.reports.flat import rows_of
@@ -71,6 +74,7 @@ def run(args: Namespace) -> int:
         return diff_text(
             answer,
             most=TABLE_ROWS if limit is None else limit,
+            smaller=smaller,
             least_percent=float(least * 100),
             width=width,
             colour=colour,

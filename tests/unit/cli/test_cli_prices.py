@@ -121,6 +121,8 @@ def test_diff_of_two_snapshots(data: Path, capsys: pytest.CaptureFixture[str]) -
     with open_snapshot(shipped_snapshot_path()) as shipped:
         rest = shipped.meta.quote_count - 2
     assert out.splitlines()[-1] == f"1 changed, 0 added, 1 removed, {rest:,} unchanged"
+    less = said(capsys, "prices", "diff", "shipped", "latest", "--min-change", "11")
+    assert less.splitlines()[-1] == f"0 changed by 11 % or more, 1 by less, 0 added, 1 removed, {rest:,} unchanged"
     rows = list(csv.DictReader(io.StringIO(said(capsys, "prices", "diff", "2026-07-21", "latest", "--format", "csv"))))
     assert tuple(rows[0]) == DIFF_COLUMNS
     assert [(r["state"], r["instance_type"], r["old_unit_price"], r["new_unit_price"]) for r in rows] == [

@@ -102,6 +102,13 @@ def test_only_what_moved_enough(pair: tuple[Catalog, Catalog]) -> None:
     assert document["unchanged"] == 2, "a price that moved a little is not unchanged"
 
 
+@pytest.mark.parametrize(("price", "least"), [("1.3", "0.3"), ("0.7", "0.3"), ("1.1", "0.1"), ("1.05", "0.05")])
+def test_a_change_of_just_so_much_counts(snapshot: Callable[..., Catalog], price: str, least: str) -> None:
+    old, new = snapshot(OLD, quote("g5.xlarge", "1")), snapshot(NEW, quote("g5.xlarge", price))
+    assert len(diff_prices(old, new, min_change_fraction=Decimal(least))["changed"]) == 1
+    assert diff_prices(old, new, min_change_fraction=Decimal(least) + Decimal("0.001"))["changed"] == []
+
+
 def test_backwards_it_is_the_other_way_round(pair: tuple[Catalog, Catalog]) -> None:
     back = diff_prices(pair[1], pair[0])
     assert [r["currency"] for r in back["removed"]] == ["CNY"]
