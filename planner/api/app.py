@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import date
@@ -20,6 +22,7 @@ from planner.api.context import Context
 from planner.api.desk import Desk
 from planner.api.guard import Guard
 from planner.api.problems import DOMAIN_PROBLEMS, FieldError, Problem, invalid, problem_of
+from planner.api.schedule import Plan, Schedule, plan_of
 from planner.ports import Clock
 from planner.store import SqlStore, StoreError
 from pricing.catalog import Catalog
@@ -44,13 +47,24 @@ def create_app(
     threads: int | None = None,
     queue: int = 64,
     timeout_s: float = 30.0,
+    refresh: Plan | None = None,
 ) -> FastAPI:
     """Return the application.
 
     `database_url`: None = PLANNER_DATABASE_URL, else `planner.sqlite` under the user's data directory. `upgrade`: bring an empty or
     older database up to date at the start; False leaves that to `planner db upgrade` and says so in /readyz. `threads`, `queue` and
-    `timeout_s` bound the work done at once, the requests that wait, and how long one may take.
+    `timeout_s` bound the work done at once, the requests that wait, and how long one may take. `refresh`: how often prices are refreshed
+    beside the answers; None = as PLANNER_REFRESH_EVERY says, by default never.
     """
+    plan = refresh or plan_of(os.environ)
+    own_database = {bootstrap.DATABASE_VARIABLE: database_url} if database_url else {}
+    schedule = (
+        None
+        if plan is None
+        else Schedule(
+            plan, folder=bootstrap.data_dir(), now=bootstrap.utc_now, environment={**os.environ, **own_database}
+        )
+    )
     context = Context(
         open_catalog=open_catalog or bootstrap.open_catalog,
         open_snapshot=bootstrap.open_snapshot_by,
@@ -68,7 +82,13 @@ def create_app(
             log.info("answers are stored in %s", context.store.where)
         except (StoreError, PricingError) as e:
             log.error("not ready, see /readyz: %s", e)  # noqa: TRY400 - the message says it all
+        refreshing = None if schedule is None else asyncio.create_task(schedule.run())
+        if refreshing is not None:
+            refreshing.add_done_callback(_log_bug)
         yield
+        if refreshing is not None:
+            refreshing.cancel()
+            await asyncio.wait({refreshing})
         context.close()
 
     app = FastAPI(
@@ -83,7 +103,7 @@ def create_app(
         answers.routes(context),
         lists.routes(context),
         market.routes(context),
-        health.routes(context),
+        health.routes(context, schedule),
         docs.routes(app),
     ):
         app.include_router(router)
@@ -94,6 +114,12 @@ def create_app(
     app.add_exception_handler(RequestValidationError, cast("ExceptionHandler", _answer_with_invalid))
     app.add_middleware(Guard, max_body_bytes=max_body_bytes)
     return app
+
+
+def _log_bug(refreshing: asyncio.Task[None]) -> None:
+    """Say that the schedule has ended of itself, which it never should; answers go on."""
+    if not refreshing.cancelled() and (error := refreshing.exception()) is not None:
+        log.error("prices are no longer refreshed", exc_info=error)
 
 
 def _set_openapi(app: FastAPI, bodies: dict[str, dict[str, Any]]) -> None:

@@ -13,12 +13,13 @@ from planner import __version__
 from planner.api import openapi
 from planner.api.context import Context
 from planner.api.problems import Problem
+from planner.api.schedule import Schedule
 from planner.store import SchemaNotCurrent, StoreError
 from pricing.errors import PricingError
 
 
-def routes(context: Context) -> APIRouter:
-    """Return the routes, working with `context`."""
+def routes(context: Context, schedule: Schedule | None = None) -> APIRouter:
+    """Return the routes, working with `context`; of a schedule of refreshes it is told how they went, which makes nothing unready."""
     router = APIRouter(tags=["health"])
 
     @router.get("/healthz", responses=openapi.responses("health"))
@@ -31,10 +32,13 @@ def routes(context: Context) -> APIRouter:
         """Say whether requests can be answered: a readable price snapshot, a database that answers, a schema of this version."""
         del request
         checks = await to_thread.run_sync(lambda: checks_of(context))
+        refresh = None if schedule is None else await to_thread.run_sync(schedule.told)
         if all(check["ok"] for check in checks):
-            return _json({"status": "ready", "planner_version": __version__, "checks": checks})
+            return _json({"status": "ready", "planner_version": __version__, "checks": checks, "refresh": refresh})
         wrong = "; ".join(str(check["detail"]) for check in checks if not check["ok"])
-        raise Problem(slug="not-ready", detail=wrong, headers={"Retry-After": "10"}, more={"checks": checks})
+        raise Problem(
+            slug="not-ready", detail=wrong, headers={"Retry-After": "10"}, more={"checks": checks, "refresh": refresh}
+        )
 
     return router
 

@@ -381,10 +381,26 @@ class Health(Open):
     planner_version: str
 
 
+class RefreshState(Shape):
+    """How the scheduled refreshes went; nothing here makes a server unready."""
+
+    every_s: float
+    running: bool
+    last_run: str | None
+    last_success: str | None = Field(description="when a refresh ended in which every source answered")
+    last_published: str | None = Field(description="when a refresh ended with a new snapshot")
+    next_run: str | None
+    snapshot_id: str | None
+    failures: int = Field(description="in a row")
+    failed_sources: list[dict[str, Any]]
+    why: str | None
+
+
 class Readiness(Health):
     """Every part is fine."""
 
     checks: list[dict[str, Any]]
+    refresh: RefreshState | None = Field(description="null where no refreshes are scheduled")
 
 
 @dataclass(frozen=True, slots=True)

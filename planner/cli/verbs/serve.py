@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from planner.cli.errors import Exit, SourceUnavailable, UsageError
-from planner.cli.options import whole_number
+from planner.cli.options import listed, some, whole_number
 from planner.cli.verbs.db_current import add_database_flag
 
 DATABASE = "PLANNER_DATABASE_URL"
@@ -21,6 +21,19 @@ def add_flags(parser: ArgumentParser) -> None:
     parser.add_argument("--port", default="8000", metavar="N", help="port to listen on (default 8000)")
     parser.add_argument("--workers", default="1", metavar="N", help="processes (default 1)")
     add_database_flag(parser)
+    parser.add_argument(
+        "--refresh-every",
+        metavar="INTERVAL",
+        help="refresh the prices beside the answers, for example every 30m, 6h or 1d (default: PLANNER_REFRESH_EVERY, else never)",
+    )
+    for what in ("region", "source"):
+        parser.add_argument(
+            f"--refresh-{what}",
+            action="append",
+            type=some,
+            metavar="TEXT",
+            help=f"refresh only these {what}s (repeatable or comma-separated; default: PLANNER_REFRESH_{what.upper()}S, else those of `planner prices refresh`)",
+        )
 
 
 def run(args: Namespace) -> int:
@@ -34,6 +47,7 @@ def run(args: Namespace) -> int:
         raise UsageError(f"--workers: {workers} must be 1 to 256")
     if args.database_url:
         os.environ[DATABASE] = args.database_url  # the worker processes read it
+    set_schedule(args)
     check_address(args.host, port)
     import uvicorn
 
@@ -43,6 +57,32 @@ def run(args: Namespace) -> int:
     open_store().close()  # refuses a URL that cannot be used, in one line, before anything starts
     uvicorn.run(APPLICATION, host=args.host, port=port, workers=workers if workers > 1 else None, **UVICORN_SETTINGS)
     return Exit.ANSWER
+
+
+def set_schedule(args: Namespace) -> None:
+    """Put the schedule into the environment, where the worker processes read it; refuse one that cannot be."""
+    import os
+
+    from planner.api.schedule import EVERY_VARIABLE, REGIONS_VARIABLE, SOURCES_VARIABLE, plan_of, seconds_of
+
+    if args.refresh_every is not None:
+        try:
+            seconds_of(args.refresh_every)
+        except ValueError as e:
+            raise UsageError(f"--refresh-every: {e}") from None
+        os.environ[EVERY_VARIABLE] = args.refresh_every
+    for flag, variable, given in (
+        ("--refresh-region", REGIONS_VARIABLE, args.refresh_region),
+        ("--refresh-source", SOURCES_VARIABLE, args.refresh_source),
+    ):
+        if given:
+            if not os.environ.get(EVERY_VARIABLE):
+                raise UsageError(f"{flag}: goes with --refresh-every, which is missing")
+            os.environ[variable] = ",".join(listed(given))
+    try:
+        plan_of(os.environ)
+    except ValueError as e:
+        raise UsageError(str(e)) from None
 
 
 def check_address(host: str, port: int) -> None:
