@@ -116,7 +116,7 @@ def fetch_document(
                     raise SourceFailed(source=source, why=f"{url} has more than {LARGEST_DOCUMENT:,} bytes")
         try:
             return json.loads(body.decode("utf-8-sig")), response.headers.get("Last-Modified")
-        except ValueError as e:
+        except (ValueError, RecursionError) as e:
             raise _Again(f"the file is cut or is no JSON: {e}") from e
 
     return _attempted(once, lambda: 0, url, source, sleep)

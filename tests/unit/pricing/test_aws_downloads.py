@@ -290,6 +290,16 @@ def test_a_small_document_comes_as_values_and_a_cut_one_is_asked_again(server: F
     assert len(naps) == 3
 
 
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'"\xff"', b""])
+def test_a_small_document_that_stays_broken_is_one_line(server: FileServer, body: bytes) -> None:
+    server.files["/index.json"] = body
+    with (
+        http_client("test") as client,
+        pytest.raises(Unreachable, match="in 6 attempts: the file is cut or is no JSON"),
+    ):
+        fetch_document(client, f"{server.url}/index.json", source="test", sleep=lambda _: None)
+
+
 def test_a_proxy_of_the_environment_is_used(
     server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
