@@ -8,6 +8,7 @@ scope. The same readings give the same rows in whatever order they came.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -20,6 +21,7 @@ from pricing.discounts import apply_agreement, as_listed
 from pricing.history import extended
 from pricing.market import Discount, Notice, NoticeKind, SpotStatistics
 from pricing.model import Interruption, PurchaseOption, Quote, Rate
+from pricing.refresh.before import Before, before_of
 from pricing.refresh.completeness import fault_of, newest, shortfall
 from pricing.refresh.origin import (
     Origin,
@@ -95,10 +97,11 @@ def merge(
     origin = Origin(frozenset((row.provider, row.source) for row in shipped))
     over = note(CATALOG, SHIPPED_TABLES, f"of snapshot {floor_id}")
     start = base if floor_id and over in base.notices else raised(base, floor, origin)
+    earlier = before_of(start, origin)
     refused: dict[tuple[str, str | None], str] = {}
     accepted: list[SourceReading] = []
     for reading in taken:
-        why = fault_of(reading) or (None if accept_incomplete else shortfall(start, reading, origin))
+        why = fault_of(reading) or (None if accept_incomplete else shortfall(start, earlier, reading, origin))
         if why is None:
             accepted.append(reading)
         else:
@@ -111,13 +114,15 @@ def merge(
 
     said: list[Notice] = [*notices, *(kept_notice(k) for k in kept)]
     tables: dict[str, Any] = {}
-    quotes = start.quotes
+    places: dict[tuple[str, str], list[Quote]] = defaultdict(list)
+    for quote in start.quotes:
+        places[quote.provider, quote.region].append(quote)
     rates, bands = start.rates, start.interruptions
     for reading in accepted:
         said += excluded(reading)
         said += reading.notices
         if "quotes" in reading.scope.tables:
-            quotes = _quotes(quotes, reading, start, origin, said)
+            _take_quotes(places, reading, earlier, origin, said)
         if "rates" in reading.scope.tables:
             rates = _rates(rates, reading, origin, said)
         if "interruptions" in reading.scope.tables:
@@ -134,7 +139,7 @@ def merge(
         (chip.name for chip in start.accelerators),
     )
     said += type_notices
-    listed = [as_listed(q) for q in quotes]
+    listed = [as_listed(q) for rows in places.values() for q in rows]
     caps = on_demand_prices(listed)
     listed = [_capped(q, caps, origin) for q in listed]
     periods = extended(earlier_periods(base, floor), listed)
@@ -192,15 +197,33 @@ def changes_between(before: Iterable[Quote], after: Iterable[Quote]) -> dict[str
 # -- one reading --------------------------------------------------------------------------------------------------
 
 
+def _take_quotes(
+    places: dict[tuple[str, str], list[Quote]],
+    reading: SourceReading,
+    earlier: Before,
+    origin: Origin,
+    said: list[Notice],
+) -> None:
+    """Put the quotes of a reading in the place of its scope; `places` are the quotes of each provider and region."""
+    scope = reading.scope
+    new: dict[tuple[str, str], list[Quote]] = defaultdict(list)
+    for quote in reading.quotes:
+        new[quote.provider, quote.region].append(quote)
+    covered = {key for key in places if key[0] == scope.provider and scope.region in (None, key[1])}
+    for key in sorted(covered | new.keys()):
+        places[key] = _quotes(places.get(key, ()), new[key], reading, origin, said)
+    said += jump_notices(reading.source, earlier, reading.quotes)
+
+
 def _quotes(
-    before: Iterable[Quote], reading: SourceReading, base: SnapshotContents, origin: Origin, said: list[Notice]
-) -> tuple[Quote, ...]:
-    """Return the quotes with those of a reading in the place of its scope.
+    before: Iterable[Quote], read: Iterable[Quote], reading: SourceReading, origin: Origin, said: list[Notice]
+) -> list[Quote]:
+    """Return the quotes of one region with those that were read in the place of the scope.
 
     Shipped spot prices do not stay: a history without a row of a pool says that there was none to be had, and a price of months ago
     beside it would be the cheapest. A rate of capacity blocks gives way to blocks of the type that were offered, which have a zone.
     """
-    new = {quote_key(q): q for q in reading.quotes}
+    new = {quote_key(q): q for q in read}
     blocks = {(q.instance_type, q.region) for q in new.values() if q.purchase_option is PurchaseOption.CAPACITY_BLOCK}
     out: list[Quote] = []
     stay: list[Quote] = []
@@ -230,8 +253,7 @@ def _quotes(
     if old:
         said.append(note(reading.source, reading.scope.region or "all regions", f"spot prices of the shipped tables gave way to those that were read; {named({q.instance_type for q in old} - {q.instance_type for q in new.values()}) or 'no type'} had none", len(old)))  # fmt: skip
     said += gone_notices(reading, gone, [*out, *new.values()], origin)
-    said += jump_notices(reading.source, base, new)
-    return (*out, *new.values())
+    return [*out, *new.values()]
 
 
 def _rates(before: Iterable[Rate], reading: SourceReading, origin: Origin, said: list[Notice]) -> tuple[Rate, ...]:

@@ -10,6 +10,7 @@ from decimal import Decimal
 from pricing.checks import quote_key
 from pricing.contents import SnapshotContents, midnight
 from pricing.model import PurchaseOption, Quote
+from pricing.refresh.before import Before
 from pricing.refresh.origin import Origin, Thing, covers, covers_rate, speaks_for
 from pricing.refresh.said import Failure, place
 from pricing.source import SourceReading
@@ -17,8 +18,8 @@ from pricing.source import SourceReading
 LEAST_SHARE = Decimal("0.9")
 """A reading with fewer of the rows that its source had before is taken for an incomplete answer."""
 
-COMPARED = ("quotes", "rates", "interruptions", "zone_offerings", "quotas")
-"""Tables whose rows are counted against the reading before. Capacity blocks, scores and spot changes come and go."""
+COMPARED = ("rates", "interruptions", "zone_offerings", "quotas")
+"""Tables beside quotes whose rows are counted against the reading before. Capacity blocks, scores and spot changes come and go."""
 
 COMMITTED = frozenset({PurchaseOption.RESERVED_1YR, PurchaseOption.RESERVED_3YR})
 PLANS = frozenset({PurchaseOption.SAVINGS_PLAN_1YR, PurchaseOption.SAVINGS_PLAN_3YR})
@@ -67,29 +68,25 @@ def fault_of(reading: SourceReading) -> str | None:
     return None
 
 
-def shortfall(base: SnapshotContents, reading: SourceReading, origin: Origin) -> str | None:
+def shortfall(base: SnapshotContents, before: Before, reading: SourceReading, origin: Origin) -> str | None:
     """Return why a reading is taken for incomplete: one of its tables (one purchase option of its quotes) is much shorter than before."""
     scope = reading.scope
+    if "quotes" in scope.tables:
+        now = Counter(q.purchase_option for q in reading.quotes)
+        for option, had in before.live_in(scope).items():
+            if now[option] < had * LEAST_SHARE:
+                return _incomplete(now[option], f"{option.value} prices", had)
     for table in COMPARED:
-        if table not in scope.tables:
-            continue
-        before: Counter[str] = Counter()
-        now: Counter[str] = Counter()
-        for counts, rows in ((before, getattr(base, table)), (now, getattr(reading, table))):
-            for row in rows:
-                if counts is before and not origin.live(row):
-                    continue
-                if table == "quotes":
-                    if speaks_for(scope, row) and row.purchase_option is not PurchaseOption.CAPACITY_BLOCK:
-                        counts[f"{row.purchase_option.value} prices"] += 1
-                elif table == "rates":
-                    counts[table] += covers_rate(scope, row)
-                else:
-                    counts[table.replace("_", " ")] += covers(scope, row)
-        for what, had in before.items():
-            if now[what] < had * LEAST_SHARE:
-                return f"incomplete: {now[what]} {what}, {had} before; --accept-incomplete takes it as it is"
+        if table in scope.tables:
+            rows = (row for row in getattr(base, table) if origin.live(row))
+            had = sum(covers_rate(scope, row) if table == "rates" else covers(scope, row) for row in rows)
+            if len(getattr(reading, table)) < had * LEAST_SHARE:
+                return _incomplete(len(getattr(reading, table)), table.replace("_", " "), had)
     return None
+
+
+def _incomplete(now: int, what: str, had: int) -> str:
+    return f"incomplete: {now} {what}, {had} before; --accept-incomplete takes it as it is"
 
 
 def newest(contents: SnapshotContents, failure: Failure) -> datetime | None:

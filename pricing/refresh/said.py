@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
 from pricing.checks import quote_key
-from pricing.contents import SnapshotContents
-from pricing.discounts import as_listed
-from pricing.history import list_price, period_key
+from pricing.history import list_price
 from pricing.market import Notice, NoticeKind
 from pricing.model import InstanceType, PurchaseOption, Quote
-from pricing.refresh.origin import Origin, Thing
+from pricing.refresh.before import Before
+from pricing.refresh.origin import Origin
 from pricing.refresh.specs import curated_keys
 from pricing.source import SourceReading
 
@@ -125,23 +124,11 @@ def gone_notices(reading: SourceReading, gone: Iterable[Quote], left: Iterable[Q
     return said
 
 
-def jump_notices(source: str, base: SnapshotContents, new: Mapping[Thing, Quote]) -> list[Notice]:
+def jump_notices(source: str, before: Before, new: Iterable[Quote]) -> list[Notice]:
     """Return list prices that moved by more than `JUMP` since they were last known; spot, which moves, in a line a region."""
-    last: dict[Thing, tuple[datetime, Decimal]] = {}
-    for period in base.price_periods:
-        key = period_key(period)
-        if key not in last or period.last_seen > last[key][0]:
-            last[key] = (period.last_seen, period.unit_price)
-    earlier = {quote_key(q): q for q in base.quotes}
     moves: dict[tuple[str, str, PurchaseOption], list[tuple[Decimal, Decimal, Quote]]] = defaultdict(list)
-    for key, quote in new.items():
-        before = earlier.get(key)
-        price = list_price(quote)
-        old = None
-        if before is not None and (before.currency, before.unit) == (quote.currency, quote.unit):
-            old = list_price(as_listed(before))
-        elif before is None and period_key(quote) in last:
-            old = last[period_key(quote)][1]
+    for quote in new:
+        price, old = list_price(quote), before.price_of(quote)
         if old and price is not None and abs(price / old - 1) > JUMP:
             spot = quote.purchase_option is PurchaseOption.SPOT
             name = "" if spot else quote.instance_type
