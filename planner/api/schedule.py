@@ -169,8 +169,8 @@ class Schedule:
 
     async def _refreshes(self) -> None:
         """Refresh again and again."""
-        state = replace(self._state(), running=False)
-        due = self._first(state)
+        kept = self._state()
+        due, state = self._first(kept), replace(kept, running=False)
         while True:
             state = replace(state, next_run=_text(due))
             self._keep(state)
@@ -185,14 +185,14 @@ class Schedule:
             due = max(self._now(), began + timedelta(seconds=wait)) + self._jitter(wait)
 
     def _first(self, state: State) -> datetime:
-        """Return when the first refresh of this leader is due: an interval after the last one, soon where there was none."""
+        """Return when the first refresh of this leader is due: an interval after the last one, soon where there was none or it was cut off."""
         now = self._now()
         soon = now + self._jitter(min(self.plan.every_s, 60.0))
         try:
             last = datetime.fromisoformat(state.last_run) if state.last_run else None
         except ValueError:
             last = None
-        if last is None or last.tzinfo is None or last > now:  # none, or by a clock that was ahead
+        if state.running or last is None or last.tzinfo is None or last > now:  # the last: by a clock that was ahead
             return soon
         return max(soon, last + timedelta(seconds=pause_s(self.plan.every_s, state.failures)))
 
@@ -248,9 +248,10 @@ class Schedule:
         """Return what is kept; nothing where the file is missing or not ours."""
         try:
             kept = json.loads((self._folder / STATE_FILE).read_text(encoding="utf-8"))
-            return State(**kept | {"failed_sources": tuple(kept["failed_sources"])})
+            state = State(**kept | {"failed_sources": tuple(kept["failed_sources"])})
         except (OSError, ValueError, TypeError, KeyError):
             return State()
+        return state if type(state.failures) is int and state.failures >= 0 else State()
 
     def _keep(self, state: State) -> None:
         path = self._folder / STATE_FILE

@@ -331,13 +331,55 @@ def test_every_tier_of_traffic_is_there(read: Read) -> None:
 
 def test_interruption_bands_count_from_0(read: Read) -> None:
     reading = read("spot_advisor")
-    bands = {(i.region, i.instance_type): (i.monthly_low_fraction, i.monthly_high_fraction) for i in reading.interruptions}
+    bands = {
+        (i.region, i.instance_type): (i.monthly_low_fraction, i.monthly_high_fraction) for i in reading.interruptions
+    }
     assert bands["us-east-1", "g4dn.xlarge"] == (0.0, 0.05)  # r = 0
     assert bands["us-east-1", "g5.xlarge"] == (0.10, 0.15)  # r = 2
     assert bands["us-east-1", "p5.48xlarge"] == (0.20, 1.0)  # r = 4
     # seven types in us-east-1, four in us-west-2
     assert len(bands) == 7 + 4
     assert reading.excluded == {"system Windows": 7 + 4}
+
+
+def test_block_that_is_shorter_than_asked_costs_by_its_minutes(read: Read) -> None:
+    reading = read("capacity_blocks")
+    # eight types with blocks, a day and a week, two in the first zone and one in the second
+    assert len(reading.capacity_blocks) == 8 * 2 * 3
+    days = [b for b in reading.capacity_blocks if b.instance_type == "p5.48xlarge" and b.minutes < 2000]
+    assert sorted((b.minutes, str(b.upfront), b.availability_zone_id) for b in days) == [
+        (1393, "702.81", "use1-az4"),  # asked for 24 hours, and 47 minutes less
+        (1440, "726.53", "use1-az4"),
+        (1440, "726.53", "use1-az6"),
+    ]
+    short = next(b for b in days if b.minutes == 1393)
+    assert short.unit_price == Decimal("702.81") * 60 / 1393  # not / 24: 29.28 would be a bargain that is none
+    assert price_of(reading, "p5.48xlarge", purchase_option=PurchaseOption.CAPACITY_BLOCK, availability_zone_id="use1-az4") == pytest.approx(Decimal("30.2718"), abs=Decimal("0.0001"))  # fmt: skip
+
+
+def test_region_without_blocks_of_a_type_is_no_failure(read: Read) -> None:
+    reading = read("capacity_blocks", region="us-west-2")
+    assert {b.instance_type for b in reading.capacity_blocks} == {"p4d.24xlarge", "p5.48xlarge"}
+
+
+def test_placement_scores_are_of_groups_and_zones(read: Read) -> None:
+    found = {(s.instance_types.split(",")[0], s.availability_zone_id): s.score for s in read("placement_scores").placement_scores}  # fmt: skip
+    assert {k: v for k, v in found.items() if k[0] == "g4dn.xlarge"} == {
+        ("g4dn.xlarge", "use1-az1"): 4, ("g4dn.xlarge", "use1-az2"): 3, ("g4dn.xlarge", "use1-az4"): 2, ("g4dn.xlarge", "use1-az6"): 1,
+    }  # fmt: skip
+    assert (found["p4d.24xlarge", "use1-az4"], found["p4d.24xlarge", "use1-az6"]) == (4, 3)
+    assert len(found) == 4 + 2 + 2  # the world sells no 12xlarge and 48xlarge of g
+
+
+def test_used_up_questions_of_placement_scores_are_reported(fake: FakeAws, read: Read) -> None:
+    fake.placement_configurations = 3
+    try:
+        with pytest.raises(
+            SourceFailed, match=r"no further different question within 24 hours \(MaxConfigLimitExceeded\)"
+        ):
+            read("placement_scores")
+    finally:
+        fake.placement_configurations = 10
 
 
 # faults: what a source may survive, and what it must report

@@ -95,6 +95,26 @@ def test_refresh_of_another_process_is_no_failure() -> None:
     assert (state.failures, state.why) == (2, "another refresh is running")
 
 
+@pytest.mark.parametrize(
+    ("state", "due"),
+    [
+        (State(), NOW),
+        (State(last_run="2026-07-20T10:00:00Z"), NOW + timedelta(hours=4)),  # six after the last
+        (State(last_run="2026-07-19T10:00:00Z"), NOW),  # overdue
+        (
+            State(last_run="2026-07-20T11:59:00Z", failures=1),
+            NOW + timedelta(minutes=4),
+        ),  # five minutes after a failure
+        (State(last_run="2026-07-20T11:59:00Z", running=True), NOW),  # cut off
+        (State(last_run="2027-01-01T00:00:00Z"), NOW),  # by a clock that was ahead
+        (State(last_run="yesterday"), NOW),
+    ],
+)
+def test_first_refresh_of_a_server(tmp_path: Path, state: State, due: datetime) -> None:
+    own = Schedule(Plan(every_s=21600), folder=tmp_path, now=lambda: NOW, chance=lambda: 0.0)
+    assert own._first(state) == due
+
+
 # with processes
 
 SAYS = f"import json, sys; sys.stdout.write(json.dumps({{'document': {document()!r}}}))"
