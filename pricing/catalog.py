@@ -22,7 +22,7 @@ from pricing.market import (
     SpotStatistics,
     ZoneOffering,
 )
-from pricing.model import Accelerator, InstanceType, Interruption, Quote, Rate, SnapshotMeta, SourceAge
+from pricing.model import Accelerator, InstanceType, Interruption, PurchaseOption, Quote, Rate, SnapshotMeta, SourceAge
 from pricing.rows import columns, values
 
 if TYPE_CHECKING:
@@ -127,13 +127,22 @@ class Catalog:
         return found[0]
 
     @cached_property
+    def options_quoted(self) -> Mapping[tuple[str, str, str], frozenset[PurchaseOption]]:
+        """Provider, type and region of every quote, and the purchase options that have one there; no quote is read for it."""
+        rows = self._rows(
+            "SELECT provider, instance_type, region, group_concat(DISTINCT purchase_option) FROM quotes"
+            " GROUP BY instance_type, region, provider ORDER BY 1, 2, 3",
+            (),
+        )
+        options = {text: frozenset(map(PurchaseOption, text.split(","))) for text in {row[3] for row in rows}}
+        return {(provider, name, region): options[text] for provider, name, region, text in rows}
+
+    @cached_property
     def _offers(self) -> Mapping[tuple[str, str], tuple[str, ...]]:
-        offers: dict[tuple[str, str], tuple[str, ...]] = {}
-        for provider, name, region in self._rows(
-            "SELECT DISTINCT provider, instance_type, region FROM quotes ORDER BY 1, 2, 3", ()
-        ):
-            offers[provider, name] = (*offers.get((provider, name), ()), region)
-        return offers
+        offers: dict[tuple[str, str], list[str]] = {}
+        for provider, name, region in self.options_quoted:
+            offers.setdefault((provider, name), []).append(region)
+        return {key: tuple(regions) for key, regions in offers.items()}
 
     def regions_of(self, instance: InstanceType) -> tuple[str, ...]:
         """Return the regions in which the type has any price, sorted; empty when no price is known."""

@@ -74,7 +74,7 @@ TABLES: tuple[tuple[str, type, str], ...] = (
 )
 INDICES = (
     "CREATE INDEX quotes_by_region ON quotes (region, purchase_option, instance_type)",
-    "CREATE INDEX quotes_by_type ON quotes (instance_type, region, purchase_option)",
+    "CREATE INDEX quotes_by_type ON quotes (instance_type, region, provider, purchase_option)",
     "CREATE INDEX quotes_by_option ON quotes (purchase_option, region)",
     "CREATE INDEX instance_types_by_name ON instance_types (instance_type)",
     "CREATE INDEX rates_by_service ON rates (service, region)",

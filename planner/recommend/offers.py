@@ -51,12 +51,14 @@ def offer_or_rejection(
     option: PurchaseOption,
     quotes: Sequence[Quote],
     *,
+    quoted: frozenset[PurchaseOption],
     terms: Terms,
     elsewhere: frozenset[PurchaseOption],
 ) -> Offer | Rejection:
     """Return the offer for `option`, or the rejection with its reason.
 
-    `quotes` are all quotes of this type in this region, whatever the option; `elsewhere` holds the options quoted in any other region.
+    `quotes` are those of this type in this region for the asked options and on-demand; `quoted` holds every option that has a quote
+    there, `elsewhere` those that have one in any region.
     Not offered is said only where the option exists elsewhere; a type that nobody quotes for it has no price.
     A price of zero or in another currency is no price: it is named in the rejection and never ranked.
     """
@@ -75,7 +77,7 @@ def offer_or_rejection(
         return rejected(
             RejectionReason.CAPACITY_BLOCK_ONLY, "sold through Capacity Blocks only; ask with --purchase capacity_block"
         )
-    if not quotes:
+    if not quoted:
         if option in elsewhere:
             return rejected(RejectionReason.NOT_OFFERED, "no quote of any kind in this region; other regions have some")
         if elsewhere:
@@ -89,7 +91,7 @@ def offer_or_rejection(
     if option in COMMITMENTS:
         asked = [q for q in asked if terms.admit(q)]
     if not asked:
-        others = ", ".join(sorted({q.purchase_option.value for q in quotes}))
+        others = ", ".join(sorted(o.value for o in quoted))
         return rejected(
             RejectionReason.NO_PRICE,
             f"no {option.value} price{_of_terms(option, terms)} was found; there is one for {others}",

@@ -213,6 +213,7 @@ def offer_of(
         region,
         PurchaseOption(request.purchase),
         [q for q in quotes if q.region == region],
+        quoted=frozenset(q.purchase_option for q in quotes if q.region == region),
         terms=Terms(
             plan_type=request.plan_type, payment_option=request.payment_option, offering_class=request.offering_class
         ),

@@ -36,11 +36,17 @@ def offers_of(
     catalog: Catalog,
     assumptions: Assumptions,
 ) -> tuple[list[Offer], list[Rejection]]:
-    """Return the offer, or the reason for none, of every type x region x purchase option."""
+    """Return the offer, or the reason for none, of every type x region x purchase option.
+
+    `quotes` are those of the asked options and on-demand; which others exist is asked of the catalog.
+    """
     by_place: dict[tuple[str, str, str], list[Quote]] = {}
     for quote in quotes:
         by_place.setdefault((quote.provider, quote.instance_type, quote.region), []).append(quote)
-    anywhere = _priced_anywhere(types, by_place, regions_of, catalog)
+    quoted = catalog.options_quoted
+    anywhere: dict[tuple[str, str], frozenset[PurchaseOption]] = {}
+    for (provider, name, _), quoted_there in quoted.items():
+        anywhere[provider, name] = anywhere.get((provider, name), frozenset()) | quoted_there
     offers: list[Offer] = []
     rejections: list[Rejection] = []
     for instance in types:
@@ -52,6 +58,7 @@ def offers_of(
                     region,
                     PurchaseOption(option),
                     here,
+                    quoted=quoted.get((instance.provider, instance.instance_type, region), frozenset()),
                     terms=terms,
                     elsewhere=anywhere.get((instance.provider, instance.instance_type), frozenset()),
                 )
@@ -62,24 +69,6 @@ def offers_of(
                 else:
                     offers.append(found)
     return offers, rejections
-
-
-def _priced_anywhere(
-    types: Sequence[InstanceType],
-    by_place: dict[tuple[str, str, str], list[Quote]],
-    regions_of: dict[str, tuple[str, ...]],
-    catalog: Catalog,
-) -> dict[tuple[str, str], frozenset[PurchaseOption]]:
-    """Return the options quoted in any region, for the types that some region here has no quote of; asks the catalog about those alone."""
-    lacking = {
-        t.instance_type
-        for t in types
-        if any((t.provider, t.instance_type, region) not in by_place for region in regions_of.get(t.provider, ()))
-    }
-    found: dict[tuple[str, str], set[PurchaseOption]] = {}
-    for quote in catalog.quotes(instance_types=sorted(lacking)) if lacking else ():
-        found.setdefault((quote.provider, quote.instance_type), set()).add(quote.purchase_option)
-    return {key: frozenset(options) for key, options in found.items()}
 
 
 def risk_of(quote: Quote, catalog: Catalog, assumptions: Assumptions) -> InterruptionRisk:

@@ -11,7 +11,7 @@ from planner.recommend.errors import BadRequest
 from planner.recommend.request import RecommendRequest
 from pricing.catalog import Catalog, near_misses
 from pricing.errors import PricingError, UnknownName
-from pricing.model import Quote
+from pricing.model import PurchaseOption, Quote
 
 EVERYWHERE = "all"
 T = TypeVar("T")
@@ -41,11 +41,14 @@ def scope_of(request: RecommendRequest, catalog: Catalog) -> Scope:
     """Return the quotes, regions and filters that a request reaches."""
     regions = regions_asked(request.region, catalog)
     providers = tuple(resolved("provider", name, catalog.provider) for name in request.provider)
-    quotes = tuple(catalog.quotes(regions=regions, providers=providers or None))
+    # on-demand besides what is asked: spot is judged by it. Commitments that nobody asks for are most of a refreshed snapshot
+    options = {*request.purchase, PurchaseOption.ON_DEMAND}
+    quotes = tuple(catalog.quotes(regions=regions, providers=providers or None, purchase_options=options))
     filters = filters_of(request, catalog)
     found: dict[str, set[str]] = {}
-    for quote in quotes:
-        found.setdefault(quote.provider, set()).add(quote.region)
+    for provider, _, region in catalog.options_quoted:
+        if (regions is None or region in regions) and (not providers or provider in providers):
+            found.setdefault(provider, set()).add(region)
     for provider in providers:
         if provider not in found:
             raise BadRequest(
@@ -72,7 +75,7 @@ def regions_asked(names: Iterable[str], catalog: Catalog) -> tuple[str, ...] | N
 
 
 def _where(catalog: Catalog, provider: str) -> str:
-    regions = sorted({q.region for q in catalog.quotes(providers=[provider])})
+    regions = sorted({region for seller, _, region in catalog.options_quoted if seller == provider})
     shown = ", ".join(regions[:8]) + (" …" if len(regions) > 8 else "")
     return f"ask for region all or one of {shown}" if regions else "no region of it is priced"
 

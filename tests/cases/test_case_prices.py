@@ -18,7 +18,8 @@ from planner.recommend.offers import Terms, offer_or_rejection
 from planner.recommend.request import RecommendRequest
 from planner.services.recommend import recommend
 from pricing.aws.currency import ExchangeRate, in_usd
-from pricing.aws.price_list import on_demand_quote, product_filters
+from pricing.aws.price_list import on_demand_quote
+from pricing.aws.price_list_query import region_filters
 from pricing.aws.regions import location_names
 from pricing.aws.spot_history import parse_spot_history, spot_quotes
 from pricing.catalog import Catalog
@@ -65,7 +66,10 @@ def on_demand(documents: list[str], region: str = "us-east-1") -> Quote:
 
 
 def offer(quotes: list[Quote], option: PurchaseOption, region: str) -> Offer | Rejection:
-    return offer_or_rejection(aws_type("g5.xlarge"), region, option, quotes, terms=Terms(), elsewhere=frozenset())
+    quoted = frozenset(q.purchase_option for q in quotes)
+    return offer_or_rejection(
+        aws_type("g5.xlarge"), region, option, quotes, quoted=quoted, terms=Terms(), elsewhere=frozenset()
+    )
 
 
 def test_price_rows() -> None:
@@ -108,7 +112,7 @@ def test_price_cny() -> None:
 def test_price_eu_name(region: str, spellings: set[str]) -> None:
     # Names differ between the price list and the SDK: prices are asked for by region code, and where only a name exists all are tried.
     assert set(location_names(region)) == spellings
-    assert {"Type": "TERM_MATCH", "Field": "regionCode", "Value": region} in product_filters(region)
+    assert {"Type": "TERM_MATCH", "Field": "regionCode", "Value": region} in region_filters(region)
     with pytest.raises(NotOnePrice, match="does not say that it is not offered"):
         on_demand([], region=region)
 

@@ -59,6 +59,7 @@ def pick(quotes, option="on_demand", *, instance=ONE, elsewhere=(), **terms):
         "r",
         PurchaseOption(option),
         quotes,
+        quoted=frozenset(q.purchase_option for q in quotes),
         terms=Terms(**terms),
         elsewhere=frozenset(PurchaseOption(o) for o in elsewhere),
     )
