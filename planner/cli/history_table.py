@@ -93,7 +93,7 @@ def period_columns(periods: Sequence[Document]) -> list[Column]:
     }
     return [
         Column("Region", cells=[Cell(p["region"]) for p in periods]),
-        Column("Bought as", narrowest=12, cells=[bought_cell(p) for p in periods]),
+        Column("Bought as", cells=[bought_cell(p) for p in periods]),
         Column(
             "$/h", right=True, cells=[Cell(price_text(p["unit_price"], p["currency"]), style=STRONG) for p in periods]
         ),
@@ -101,7 +101,7 @@ def period_columns(periods: Sequence[Document]) -> list[Column]:
         Column("Changed between", keep=1, cells=[Cell(when(p, before.get(n))) for n, p in enumerate(periods)]),
         Column("Seen", keep=2, cells=[Cell(span(day_of(p["first_seen"]), day_of(p["last_seen"]))) for p in periods]),
         Column("Unit", keep=3, cells=[Cell("" if p["unit"] == "Hrs" else p["unit"]) for p in periods]),
-        Column("Source", keep=5, cells=[Cell(short(p["source"]), style=QUIET) for p in periods]),
+        Column("Source", keep=5, cells=[Cell(short(p["source"], 30), style=QUIET) for p in periods]),
     ]
 
 
