@@ -83,8 +83,8 @@ def describe(machine: Machine) -> Row:
                 {
                     "NetworkCardIndex": index,
                     "NetworkPerformance": machine.network,
-                    "BaselineBandwidthInGbps": machine.baseline_gbps,
-                    "PeakBandwidthInGbps": machine.peak_gbps,
+                    "BaselineBandwidthInGbps": float(machine.baseline_gbps),
+                    "PeakBandwidthInGbps": float(machine.peak_gbps),
                 }
                 for index in range(machine.cards)
             ],
