@@ -30,7 +30,6 @@ def shown_progress() -> Iterator[Callable[[Progress], None]]:
     with Bar(
         TextColumn("refreshing"),
         BarColumn(),
-        TextColumn("{task.completed:.0f} of {task.total:.0f}"),
         TextColumn("{task.fields[said]}"),
         console=Console(file=sys.stderr),
         transient=True,
@@ -38,7 +37,9 @@ def shown_progress() -> Iterator[Callable[[Progress], None]]:
         task = bar.add_task("refresh", total=None, said="")
 
         def tell(state: Progress) -> None:
-            bar.update(task, total=state.total, completed=state.done, said=_rest(state))
+            bar.update(
+                task, total=state.total, completed=state.done, said=f"{state.done} of {state.total}, {_rest(state)}"
+            )
 
         yield tell
 

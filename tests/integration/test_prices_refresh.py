@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import pty
 import random
 import signal
 import subprocess
@@ -138,6 +139,27 @@ def test_a_table_and_a_csv_say_what_was_read(shell):
         for name in ("instance_types", "offerings", "spot")
         for region in ("us-east-1", "us-west-2")
     }
+
+
+def test_on_a_terminal_there_is_a_bar_that_is_taken_away(shell):
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([*COMMAND, *QUICK], env=shell.environment | {"TERM": "xterm"}, stdout=subprocess.PIPE, stderr=theirs) as process:  # fmt: skip
+        os.close(theirs)
+        seen = b""
+        while True:
+            try:
+                part = os.read(ours, 4096)
+            except OSError:  # how Linux says that the other end is closed
+                break
+            if not part:
+                break
+            seen += part
+        process.communicate()
+    os.close(ours)
+    assert process.returncode == 0
+    assert b"refreshing" in seen
+    assert b"of 6, " in seen
+    assert b"Traceback" not in seen
 
 
 @pytest.mark.parametrize(

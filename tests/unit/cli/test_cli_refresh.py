@@ -1,0 +1,149 @@
+"""How a refresh is told: intervals, the time left, a line a round, a table in any width."""
+
+from __future__ import annotations
+
+import signal
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from planner.cli import watching
+from planner.cli.errors import SourceUnavailable, UsageError
+from planner.cli.refresh_progress import duration, shown_progress
+from planner.cli.refresh_table import refresh_text
+from planner.cli.verbs.prices_refresh import interval
+from planner.cli.watching import state_line, watch
+from pricing.refresh.run import Progress
+
+NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
+
+
+def asked(source: str, region: str | None = "us-east-1", state: str = "read", **over: Any) -> dict[str, Any]:
+    why = "throttled" if state == "failed" else None
+    return {"source": source, "region": region, "state": state, "rows": 12, "excluded": {"tenancy Host": 16, "price of zero": 2}, "published": None, "why": why, "kept_as_of": None} | over  # fmt: skip
+
+
+def document(*sources: dict[str, Any], **over: Any) -> dict[str, Any]:
+    return {
+        "snapshot_id": "0123456789abcdef",
+        "previous_snapshot_id": "fedcba9876543210",
+        "published": True,
+        "published_at": "2026-11-30T12:00:00Z",
+        "day": "2026-11-30",
+        "quotes": 2745,
+        "instance_types": 700,
+        "complete": all(s["state"] != "failed" for s in sources),
+        "sources": list(sources),
+        "changes": {"new": 5, "changed": 3, "withdrawn": 1, "unchanged": 2737},
+        "notices": [],
+        "alerts": [],
+    } | over
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("30m", 1800), ("6h", 21600), ("1d", 86400), ("90s", 90), ("1.5h", 5400), (" 6H ", 21600)]
+)
+def test_intervals(text, seconds):
+    assert interval("--watch", text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "6", "h", "6 hours", "-6h", "0m", "0.1s", "400d", "6h30m", "nan"])
+def test_what_is_no_interval_is_refused(text):
+    with pytest.raises(UsageError, match="write it as 30m, 6h or 1d"):
+        interval("--watch", text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (89, "89 s"), (90, "2 min"), (3600, "60 min"), (5400, "1 h 30 min"), (7500, "2 h 5 min")],
+)
+def test_the_time_left_reads_as_a_person_says_it(seconds, text):
+    assert duration(seconds) == text
+
+
+def test_the_state_of_a_round_is_one_line():
+    said = document(
+        asked("price_list"),
+        asked("spot", state="failed"),
+        asked("spot", "us-west-2", state="failed"),
+        notices=[{"kind": "price_jump"}, {"kind": "note"}],
+        alerts=[{"message": "p5"}],
+    )
+    assert state_line(said) == (
+        "2026-11-30T12:00:00Z snapshot 0123456789ab published; 2,745 prices (5 new, 3 changed, 1 withdrawn); "
+        "1 moved by more than 30 %; failed: spot; 1 alerts"
+    )
+
+
+def test_a_snapshot_that_stays_says_so():
+    assert "0123456789ab stays; " in state_line(document(published=False))
+
+
+def test_the_table_adds_regions_up_and_names_what_failed():
+    said = document(
+        asked("price_list", published="2026-11-28"),
+        asked("price_list", "us-west-2", published="2026-11-27"),
+        asked("spot", state="failed"),
+        asked("spot", "us-west-2", "resumed"),
+        asked("spot_advisor", None),
+        asked("quotas", state="failed"),
+    )
+    rows = {line.split()[0]: " ".join(line.split()) for line in refresh_text(said, width=120, colour=False).splitlines() if line.strip()}  # fmt: skip
+    assert rows["price_list"] == "price_list read in 2 regions 24 36 2026-11-28"
+    assert rows["spot"] == "spot failed in 1 of 2 regions 24 36"
+    assert rows["spot_advisor"] == "spot_advisor read 12 18"
+    assert rows["quotas"] == "quotas failed in 1 region 12 18"
+    assert "Snapshot 0123456789ab published: 2,745 prices, 5 new, 3 changed, 1 withdrawn." in " ".join(rows.values())
+
+
+@pytest.mark.parametrize("width", [32, 40, 64, 80, 200])
+def test_the_table_fits_any_width(width):
+    notices = [
+        {"kind": "kept", "source": "spot", "subject": "us-east-1", "detail": "throttled; " * 12, "count": 1}
+    ] * 12
+    text = refresh_text(document(asked("price_list"), asked("spot", state="failed"), notices=notices), width=width, colour=False)  # fmt: skip
+    assert max(map(len, text.splitlines())) <= width
+    assert "4 more notices of this kind" in " ".join(text.split())
+
+
+def test_when_nothing_was_published_the_table_says_which_snapshot_stays():
+    text = refresh_text(document(asked("spot", state="failed"), published=False), width=80, colour=False)
+    assert "Nothing was published; snapshot 0123456789ab stays." in text
+
+
+def test_without_a_terminal_there_is_a_line_at_the_beginning_and_the_end(capsys):
+    from pricing.refresh.plan import Outcome, Unit
+    from pricing.source import Source
+
+    unit = Unit(source=Source(name="s", regional=False, needs_credentials=False, default=True, what="", read=lambda _: pytest.fail("must not be read")), region=None)  # fmt: skip
+    with shown_progress() as tell:
+        tell(Progress(total=2))
+        tell(Progress(total=2, done=1, answers=3, rows=40, eta_s=125.0, ended=Outcome(unit=unit)))
+        tell(Progress(total=2, done=2, answers=6, rows=1080, failed=1, eta_s=0.0, ended=Outcome(unit=unit)))
+    assert capsys.readouterr().err.splitlines() == [
+        "refreshing: 0 of 2 answers, 0 pages, 0 rows",
+        "refreshing: 2 of 2 answers, 6 pages, 1,080 rows, 1 failed",
+    ]
+
+
+def test_a_watch_goes_on_after_what_may_pass_and_ends_at_what_will_not(monkeypatch, capsys):
+    rounds = iter([SourceUnavailable("the disk is full"), document(asked("spot")), UsageError("--region: unknown")])
+    waits: list[float] = []
+    monkeypatch.setattr(watching.time, "sleep", waits.append)
+    before = signal.getsignal(signal.SIGTERM)
+
+    def once() -> dict[str, Any]:
+        told = next(rounds)
+        if isinstance(told, Exception):
+            raise told
+        return told
+
+    with pytest.raises(UsageError):
+        watch(once, 3600.0, "table")
+    out, err = capsys.readouterr()
+    assert "UTC: the disk is full" in err.splitlines()[0]
+    assert out.count("\n") == 1
+    assert out.startswith("2026-11-30T12:00:00Z snapshot 0123456789ab published")
+    assert [round(w) for w in waits] == [3600, 3600]
+    assert signal.getsignal(signal.SIGTERM) is before
