@@ -38,10 +38,11 @@ def history_text(
     `seen_until` is when the spot prices of each region were last looked at; `spot_hint` says what to do where none are kept.
     """
     periods, changes, statistics = document["periods"], document["spot_changes"], document["spot_statistics"]
+    where = f" in {one_region(periods)}" if one_region(periods) else ""
     parts: list[RenderableType] = [
         Text.assemble(
             (printable(document["instance_type"]), STRONG),
-            f" ({document['provider']}), per hour of one instance; snapshot {str(document['snapshot_id'])[:12]}, "
+            f" ({document['provider']}){where}, per hour of one instance; snapshot {str(document['snapshot_id'])[:12]}, "
             f"last seen {day_of(document['as_of'])}, {age(age_hours(moment(document['as_of']), now))}",
         )
     ]
@@ -92,17 +93,30 @@ def period_columns(periods: Sequence[Document]) -> list[Column]:
         n: periods[n - 1] for n in range(1, len(periods)) if key_of(periods[n - 1]) == key_of(periods[n])
     }
     return [
-        Column("Region", cells=[Cell(p["region"]) for p in periods]),
+        Column("Region", cells=[Cell("" if one_region(periods) else p["region"]) for p in periods]),
         Column("Bought as", cells=[bought_cell(p) for p in periods]),
         Column(
             "$/h", right=True, cells=[Cell(price_text(p["unit_price"], p["currency"]), style=STRONG) for p in periods]
         ),
         Column("Change", right=True, cells=[change_cell(p["change_fraction"]) for p in periods]),
-        Column("Changed between", keep=1, cells=[Cell(when(p, before.get(n))) for n, p in enumerate(periods)]),
-        Column("Seen", keep=2, cells=[Cell(span(day_of(p["first_seen"]), day_of(p["last_seen"]))) for p in periods]),
+        Column(
+            "Seen",
+            "changed between",
+            keep=1,
+            cells=[
+                Cell(span(day_of(p["first_seen"]), day_of(p["last_seen"])), when(p, before.get(n)))
+                for n, p in enumerate(periods)
+            ],
+        ),
         Column("Unit", keep=3, cells=[Cell("" if p["unit"] == "Hrs" else p["unit"]) for p in periods]),
         Column("Source", keep=5, cells=[Cell(short(p["source"], 30), style=QUIET) for p in periods]),
     ]
+
+
+def one_region(periods: Sequence[Document]) -> str:
+    """Return the region that all periods are of, empty where there are several: it stands in the heading then."""
+    regions = {p["region"] for p in periods}
+    return str(regions.pop()) if len(regions) == 1 else ""
 
 
 def bought_cell(period: Document) -> Cell:
