@@ -226,7 +226,7 @@ def refresh_prices(
         sources=(*aws_sources(aws, directory=data_dir()), *gpuhunt_sources()),
         data_dir=data_dir(),
         snapshots_dir=snapshots_dir(),
-        open_newest=open_catalog,
+        open_newest=lambda: open_snapshot(open_catalog().path),
         open_shipped=lambda: open_snapshot(shipped_snapshot_path()),
         clock=utc_now,
         access=" ".join(str(part or "-") for part in (*_account(access), os.environ.get("AWS_ENDPOINT_URL"))),

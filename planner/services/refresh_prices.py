@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -29,7 +30,7 @@ from pricing.refresh.publishing import checked, publish, sweep
 from pricing.refresh.run import WORKERS, Progress, read_all, rows_in
 from pricing.refresh.said import Failure
 from pricing.refresh.staging import Staging
-from pricing.snapshot import verify_snapshot
+from pricing.snapshot import open_snapshot, verify_snapshot
 from pricing.source import Ask, Source
 from pricing.spot_statistics import OnDemand, on_demand_prices, statistics_of
 
@@ -84,7 +85,7 @@ class Surroundings:
     sources: tuple[Source, ...]
     data_dir: Path
     snapshots_dir: Path
-    open_newest: Callable[[], Catalog]
+    open_newest: Callable[[], Catalog]  # opened for this refresh alone, which closes it
     open_shipped: Callable[[], Catalog]
     clock: Clock
     access: str = ""  # whose answers the staged readings are: account and address
@@ -92,7 +93,6 @@ class Surroundings:
     enabled_regions: Callable[[], Sequence[str]] | None = None  # of the account; raises SourceFailed
     records: PriceRecords | None = None
     alerts: Callable[[Catalog, Catalog], list[Document]] = lambda _before, _after: []
-    open_path: Callable[[Path], Catalog] | None = None
     known_regions: frozenset[str] = field(default_factory=frozenset)
 
 
@@ -111,21 +111,23 @@ def refresh_prices(
         for source in around.sources
         if source.name == other and source not in sources
     }
-    with only_refresh(around.data_dir):
-        return _Refresh(request, around, sources, stand_ins, progress).done()
+    with only_refresh(around.data_dir), ExitStack() as opened:
+        return _Refresh(request, around, sources, stand_ins, progress, opened).done()
 
 
 class _Refresh:
     """One refresh under its lock."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - handed over once, in the order of their names
         self,
         request: RefreshRequest,
         around: Surroundings,
         sources: tuple[Source, ...],
         stand_ins: Mapping[str, Source],
         progress: Callable[[Progress], None],
+        opened: ExitStack,
     ) -> None:
+        self._opened = opened  # a watch that let snapshots lie open would hold every one of them
         self._request, self._around, self._sources = request, around, sources
         self._stand_ins, self._progress = stand_ins, progress
         self._at = around.clock()
@@ -136,7 +138,7 @@ class _Refresh:
         around = self._around
         for folder in (around.snapshots_dir, around.data_dir / "staging"):
             sweep(folder, now=self._at)
-        base = around.open_newest()
+        base = self._opened.enter_context(around.open_newest())
         verify_snapshot(base.path)
         no_credentials = self._no_credentials()
         regions = self._regions(base, no_credentials)
@@ -236,9 +238,9 @@ class _Refresh:
                     Failure(source=unit.source.name, region=unit.region, why=_why(outcome.failure), provider=PROVIDER)
                 )
         with only_publisher(around.data_dir):
-            base = around.open_newest()  # anew: a sheet may have been imported meanwhile
+            base = self._opened.enter_context(around.open_newest())  # anew: a sheet may have been imported meanwhile
             before = base.contents()
-            floor = around.open_shipped()
+            floor = self._opened.enter_context(around.open_shipped())
             merged = merge(
                 before,
                 floor.contents(),
@@ -283,11 +285,7 @@ class _Refresh:
         now = self._around.clock()
         contents = checked(before, merged.contents, today=max(now, self._at).date())
         path, _ = publish(self._around.snapshots_dir, contents, now=now, after=base.meta)
-        if self._around.open_path is not None:
-            return self._around.open_path(path)
-        from pricing.snapshot import open_snapshot  # noqa: PLC0415
-
-        return open_snapshot(path)
+        return self._opened.enter_context(open_snapshot(path))
 
     # -- the database ---------------------------------------------------------------------------------------------
 

@@ -62,6 +62,9 @@ def add_flags(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Refresh once, or again and again; 4 when a source failed, though the rest was published."""
+    import gc
+
+    gc.enable()  # unlike commands that give one answer and end, this one reads many megabytes, and a watch for months
     interval_s = interval("--watch", args.watch) if args.watch is not None else None
     request, access, watches = _request(args), _access(args), _watches(args.alerts)
     if interval_s is not None:

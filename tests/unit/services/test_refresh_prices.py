@@ -77,7 +77,6 @@ class Place:
             **{
                 "open_newest": self.newest,
                 "open_shipped": lambda: self.open(self.shipped),
-                "open_path": self.open,
                 **self.over,
             },
         )
@@ -544,3 +543,13 @@ def test_a_sheet_imported_while_sources_are_asked_is_not_lost(place):
     place.refresh()
     assert place.price("8x H100", "berlin").effective_unit_price == 18
     assert place.price("p5.48xlarge").source == "live price_list"
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts open files as Linux lists them")
+def test_a_watch_leaves_no_snapshot_open(place):
+    place.sources = (source(),)
+    place.refresh()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(3):
+        place.refresh()
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
