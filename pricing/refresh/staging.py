@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -104,8 +105,9 @@ class Staging:
         return reading
 
     def drop(self, unit: Unit) -> None:
-        """Forget the reading of a unit."""
-        self._path(unit).unlink(missing_ok=True)
+        """Forget the reading of a unit; one that cannot be deleted is older than the snapshot that was made from it, so is not used."""
+        with suppress(OSError):
+            self._path(unit).unlink(missing_ok=True)
 
     def _path(self, unit: Unit) -> Path:
         return self.folder / f"{_plain(unit.source.name)}--{_plain(unit.region or 'all')}.jsonl"
