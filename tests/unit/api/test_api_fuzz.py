@@ -138,8 +138,8 @@ def test_any_config_at_all(client: Client, config: dict[str, Any]) -> None:
 
 @FEW
 @given(
-    path=st.sampled_from(["/v1/prices", "/v1/instance-types", "/v1/models", "/v1/models/7b", "/healthz", "/v1/recommendations/0123456789abcdef"]),
-    query=st.lists(st.tuples(st.sampled_from(["region", "provider", "instance_type", "purchase_option", "accelerator", "limit", "offset", "x"]), st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(["1", "us-east-1", "all", "aws", "-1", "\u0661"])), max_size=3),
+    path=st.sampled_from(["/v1/prices", "/v1/prices/history", "/v1/prices/diff", "/v1/prices/snapshots", "/v1/prices/availability", "/v1/instance-types", "/v1/models", "/v1/models/7b", "/healthz", "/v1/recommendations/0123456789abcdef"]),
+    query=st.lists(st.tuples(st.sampled_from(["region", "provider", "instance_type", "purchase_option", "accelerator", "limit", "offset", "from", "since", "max_price", "sort", "x"]), st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(["1", "us-east-1", "all", "aws", "-1", "\u0661", "p5.48xlarge", "shipped", "2026-02-30"])), max_size=3),
 )  # fmt: skip
 def test_any_query_at_all(client: Client, path: str, query: list[tuple[str, str]]) -> None:
     answer = client.get(f"{path}?{'&'.join(f'{name}={quote(value)}' for name, value in query)}")
