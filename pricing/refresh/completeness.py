@@ -36,6 +36,7 @@ SPEAKS_FOR: Mapping[str, tuple[str, frozenset[PurchaseOption]]] = {
     "spot_advisor": ("interruptions", frozenset()),
     "quotas": ("quotas", frozenset()),
     "placement_scores": ("placement_scores", frozenset()),
+    "gpuhunt": ("quotes", frozenset()),
 }
 """What a source would have replaced: a reading says so itself, a failure cannot."""
 
@@ -91,10 +92,11 @@ def _incomplete(now: int, what: str, had: int) -> str:
 
 def newest(contents: SnapshotContents, failure: Failure) -> datetime | None:
     """Return the moment of the newest figure that a failed source could have replaced."""
-    table, options = SPEAKS_FOR.get(failure.source, ("", frozenset()))
+    group, _, cloud = failure.source.partition(".")  # "gpuhunt.gcp": a source of one other cloud
+    table, options = SPEAKS_FOR.get(group, ("", frozenset()))
     found: list[datetime] = []
     for row in getattr(contents, table, ()):
-        if row.provider != failure.provider or (options and row.purchase_option not in options):
+        if row.provider != (cloud or failure.provider) or (options and row.purchase_option not in options):
             continue
         if failure.region is not None and getattr(row, "region", failure.region) != failure.region:
             continue

@@ -13,7 +13,7 @@ is never lost to a reply that does not name one. Nothing here takes a type away:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -100,7 +100,6 @@ def _same(ours: Any, theirs: Any) -> bool:
     return bool(ours == theirs)
 
 
-def curated_keys(types: Mapping[Any, InstanceType] | Iterable[InstanceType]) -> set[Key]:
+def curated_keys(types: Iterable[InstanceType]) -> set[Key]:
     """Return what names the types of a table."""
-    rows = types.values() if isinstance(types, Mapping) else types
-    return {(t.provider, t.instance_type) for t in rows}
+    return {(t.provider, t.instance_type) for t in types}

@@ -204,6 +204,12 @@ def test_a_failed_source_that_was_never_read_says_so():
     assert any("nothing of it was known before" in n.detail for n in result.contents.notices)
 
 
+def test_a_source_of_another_cloud_keeps_that_cloud():
+    failure = Failure(source="gpuhunt.lambda", region=None, why="no network")
+    assert merged(failures=[failure]).kept[0].as_of == MOMENT
+    assert merged(failures=[replace(failure, source="gpuhunt.runpod")]).kept[0].as_of is None
+
+
 # -- price moves, currencies, unknown types -----------------------------------------------------------------------
 
 
