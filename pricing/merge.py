@@ -48,6 +48,7 @@ from pricing.refresh.said import (
     note,
     place,
     quote_key_text,
+    rate_jump_notices,
     stay_notices,
 )
 from pricing.refresh.specs import curated_keys, merged_types
@@ -256,7 +257,7 @@ def _quotes(
     return [*out, *new.values()]
 
 
-def _rates(before: Iterable[Rate], reading: SourceReading, origin: Origin, said: list[Notice]) -> tuple[Rate, ...]:
+def _rates(before: tuple[Rate, ...], reading: SourceReading, origin: Origin, said: list[Notice]) -> tuple[Rate, ...]:
     new = {rate_thing(r) for r in reading.rates}
     out: list[Rate] = []
     stay, gone = 0, []
@@ -276,6 +277,7 @@ def _rates(before: Iterable[Rate], reading: SourceReading, origin: Origin, said:
         said.append(
             Notice(kind=NoticeKind.WITHDRAWN, source=reading.source, subject=reading.scope.region or "all regions", detail=named(gone), count=len(gone))
         )  # fmt: skip
+    said += rate_jump_notices(reading.source, before, reading.rates)
     return (*out, *reading.rates)
 
 

@@ -11,9 +11,9 @@ from decimal import Decimal
 from pricing.checks import quote_key
 from pricing.history import list_price
 from pricing.market import Notice, NoticeKind
-from pricing.model import InstanceType, PurchaseOption, Quote
+from pricing.model import InstanceType, PurchaseOption, Quote, Rate
 from pricing.refresh.before import Before
-from pricing.refresh.origin import Origin
+from pricing.refresh.origin import Origin, rate_thing
 from pricing.refresh.specs import curated_keys
 from pricing.source import SourceReading
 
@@ -148,6 +148,19 @@ def jump_notices(source: str, before: Before, new: Iterable[Quote]) -> list[Noti
                 count=len(found),
             )
         )
+    return said
+
+
+def rate_jump_notices(source: str, before: Iterable[Rate], new: Iterable[Rate]) -> list[Notice]:
+    """Return rates that moved by more than `JUMP`, tier by tier."""
+    old = {(rate_thing(r), r.tier_from, r.currency, r.unit): r.unit_price for r in before}
+    said = []
+    for rate in new:
+        was = old.get((rate_thing(rate), rate.tier_from, rate.currency, rate.unit))
+        if was and abs(rate.unit_price / was - 1) > JUMP:
+            what = f"{was.normalize():f} to {rate.unit_price.normalize():f} {rate.currency} per {rate.unit} ({rate.unit_price / was - 1:+.0%})"
+            subject = f"{rate.service} {rate.item} {rate.region}"
+            said.append(Notice(kind=NoticeKind.PRICE_JUMP, source=source, subject=subject, detail=what))
     return said
 
 

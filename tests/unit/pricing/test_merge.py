@@ -380,6 +380,15 @@ def test_rates_are_replaced_by_service_and_region_and_tiers_are_never_mixed():
     ]
 
 
+def test_a_rate_that_moved_by_more_than_30_per_cent_is_flagged():
+    scope = Scope(provider="aws", region="us-east-1", tables=frozenset({"rates"}), services=frozenset({"EBS"}))
+    for price, flagged in (("0.104", 0), ("0.105", 1), ("0.056", 0), ("0.055", 1)):  # 0.08 x 1.3 and x 0.7
+        reading = SourceReading(source="storage", scope=scope, retrieved_at=NOW, rates=(rate("EBS", "gp3 storage", price),))  # fmt: skip
+        result = merged(reading)
+        assert len(notices(result, NoticeKind.PRICE_JUMP)) == flagged, price
+    assert notices(result, NoticeKind.PRICE_JUMP) == [("EBS gp3 storage us-east-1", 1)]
+
+
 def test_zones_and_quotas_are_replaced_in_their_region():
     def zone(region: str, zone_id: str) -> ZoneOffering:
         return ZoneOffering(provider="aws", instance_type="p5.48xlarge", region=region, availability_zone_id=zone_id, source="s", retrieved_at=NOW)  # fmt: skip
