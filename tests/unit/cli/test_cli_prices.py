@@ -45,7 +45,8 @@ def test_the_cut_of_june_2025_in_80_columns(data: Path, capsys: pytest.CaptureFi
     assert max(map(len, out.splitlines())) <= 80
     assert "\x1b" not in out, "no colour in a pipe"
     (row,) = [line for line in out.splitlines() if "-44.0 %" in line]
-    assert row.split()[:3] == ["us-east-1", "on-demand", "55.04"]
+    assert row.split()[:3] == ["on-demand", "55.04", "-44.0"]
+    assert " in us-east-1" in out.splitlines()[0]
     assert "2025-06-23" in row
     assert any(line.startswith("98.32 ┤━") for line in out.splitlines())
     assert any(line.startswith("55.04 ┤ ") for line in out.splitlines())
