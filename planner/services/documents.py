@@ -22,10 +22,11 @@ from planner.tco.inference import compute_line, kwh_per_million_inferences
 from planner.tco.model import CostLine
 from planner.tco.training import kwh_total
 from pricing.model import PurchaseOption, Quote, SnapshotMeta
-from pricing.money import Usd
+from pricing.money import WIDE, Usd
 
 _quoted = json.encoder.encode_basestring
 SIGNIFICANT_DIGITS = 6
+LONGEST_QUOTE = 12  # decimals; price lists write ten at most
 AS_WRITTEN = frozenset({"request", "quantity"})
 STALE_AFTER_HOURS = {"spot": 24, "on_demand": 30 * 24, "commitment": 90 * 24}
 CLOCKS_DIFFER_HOURS = 1
@@ -84,8 +85,12 @@ def money(amount: Decimal | None) -> str | None:
 
 
 def unit_price(amount: Decimal | None) -> str | None:
-    """Return a price as it was quoted, exact, without an exponent."""
-    return None if amount is None else f"{amount:f}"
+    """Return a price as it was quoted, exact, without an exponent; a quotient without end (upfront over hours) to 12 decimals."""
+    if amount is None:
+        return None
+    exponent = amount.as_tuple().exponent
+    endless = isinstance(exponent, int) and exponent < -LONGEST_QUOTE
+    return f"{amount.quantize(Decimal(1).scaleb(-LONGEST_QUOTE), context=WIDE) if endless else amount:f}"
 
 
 def instant(at: datetime) -> str:

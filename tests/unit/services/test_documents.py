@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.services.documents import age_fields, age_hours, money, to_json_bytes, whole
+from planner.services.documents import age_fields, age_hours, money, to_json_bytes, unit_price, whole
 
 
 def test_floats_have_six_significant_digits_and_the_request_is_left_alone():
@@ -99,3 +99,9 @@ def test_what_is_dated_after_the_clock_has_no_known_age_and_is_stale(now, expect
 
 def test_whole_chips_are_integers_and_fractions_stay():
     assert (whole(8.0), type(whole(8.0)), whole(0.125)) == (8, int, 0.125)
+
+
+def test_a_quoted_price_is_exact_and_a_quotient_without_end_has_twelve_decimals() -> None:
+    assert unit_price(Decimal("0.0000004000")) == "0.0000004000"
+    assert unit_price(Decimal(5182) / 8760) == "0.591552511416"  # 5,182 upfront over a year: 0.59155251141552…
+    assert unit_price(None) is None
