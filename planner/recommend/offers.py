@@ -9,11 +9,18 @@ from decimal import Decimal
 
 from planner.perf.model import RejectionReason
 from planner.recommend.model import Offer, Rejection
+from pricing.market import SpotStatistics
 from pricing.model import INSTANCE_HOUR, InstanceType, PurchaseOption, Quote
 from pricing.money import UsdPerHour
 
 LOCAL_ZONE = re.compile(r"^[a-z0-9]+-[a-z]{3}\d+-az\d+$")
 """Zone ids of Local Zones carry a city between region and zone: use1-atl2-az1."""
+
+NOTEWORTHY_RISE = Decimal("1.1")
+"""Today's spot price is told apart from its pool's median where that is so many times as high."""
+
+NOTEWORTHY_CAP = 0.02
+"""Share of the known time at the on-demand cap (nothing to be had) from which it is told."""
 
 COMMITMENTS = frozenset(
     {
@@ -178,6 +185,31 @@ def spot_pool(quotes: Sequence[Quote], on_demand: Decimal | None) -> tuple[Seque
             f"Local Zones are left out, as an account has to opt in to each ({cheapest.availability_zone_id}: {cheapest.effective_unit_price.normalize():f} USD/h)"
         )
     return [q for q in free if q not in local], notes
+
+
+def movement_note(quote: Quote, pools: Sequence[SpotStatistics]) -> str | None:
+    """Return what the pool's last weeks say against today's spot price; None where they say nothing against it, or are not known."""
+    pool = next(
+        (
+            p
+            for p in pools
+            if p.currency == quote.currency
+            and p.availability_zone_id == quote.availability_zone_id
+            and (p.availability_zone_id is not None or p.availability_zone == quote.availability_zone)
+        ),
+        None,
+    )
+    if pool is None:
+        return None
+    said = []
+    if pool.median_unit_price >= at_list(quote) * NOTEWORTHY_RISE:
+        said.append(
+            f"the median was {pool.median_unit_price.normalize():f} USD/h, 95 % of the time it was at most {pool.p95_unit_price.normalize():f}"
+        )
+    if (pool.at_on_demand_cap_fraction or 0) >= NOTEWORTHY_CAP:
+        said.append(f"{pool.at_on_demand_cap_fraction:.0%} of the known time it stood at the on-demand cap")
+    days = (pool.window_end - pool.window_start).days
+    return f"spot price now, unlike the last {days} days in this zone: {'; '.join(said)}" if said else None
 
 
 def _best_offer(

@@ -5,7 +5,6 @@ The document is one element of `recommendations` without its rank, beside the fi
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -38,7 +37,7 @@ from planner.services.documents import (
 )
 from planner.services.documents import model_document as described
 from planner.services.explain import unpriced_explanation
-from planner.services.facts import risk_of
+from planner.services.facts import at_risk
 from planner.services.identity import answer_id, evidence_id
 from planner.services.recommend import (
     assumptions_of,
@@ -220,7 +219,7 @@ def offer_of(
         elsewhere=frozenset(q.purchase_option for q in quotes if q.region != region),
     )
     if isinstance(found, Offer) and found.quote.purchase_option is PurchaseOption.SPOT:
-        return dataclasses.replace(found, interruption=risk_of(found.quote, catalog, assumptions))
+        return at_risk(found, catalog, assumptions)
     return found
 
 

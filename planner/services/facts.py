@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from planner.perf.hardware import UnknownChipFigure, hardware_of
 from planner.perf.model import Hardware, Infeasible, RejectionReason
 from planner.recommend.model import InterruptionRisk, Offer, Rejection
-from planner.recommend.offers import Terms, offer_or_rejection
+from planner.recommend.offers import Terms, movement_note, offer_or_rejection
 from planner.tco.assumptions import Assumptions
 from pricing.catalog import Catalog
 from pricing.model import InstanceType, PurchaseOption, Quote
@@ -65,10 +65,21 @@ def offers_of(
                 if isinstance(found, Rejection):
                     rejections.append(found)
                 elif found.quote.purchase_option is PurchaseOption.SPOT:
-                    offers.append(dataclasses.replace(found, interruption=risk_of(found.quote, catalog, assumptions)))
+                    offers.append(at_risk(found, catalog, assumptions))
                 else:
                     offers.append(found)
     return offers, rejections
+
+
+def at_risk(offer: Offer, catalog: Catalog, assumptions: Assumptions) -> Offer:
+    """Return a spot offer with how often it is interrupted, and what its pool's last weeks say against today's price."""
+    quote = offer.quote
+    note = movement_note(quote, catalog.spot_statistics(quote.instance_type, quote.region))
+    return dataclasses.replace(
+        offer,
+        interruption=risk_of(quote, catalog, assumptions),
+        notes=offer.notes if note is None else (*offer.notes, note),
+    )
 
 
 def risk_of(quote: Quote, catalog: Catalog, assumptions: Assumptions) -> InterruptionRisk:

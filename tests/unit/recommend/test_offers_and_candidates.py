@@ -14,9 +14,10 @@ from planner.perf.model import RejectionReason
 from planner.recommend.candidates import Filters, select, why_lacking
 from planner.recommend.errors import BadRequest
 from planner.recommend.model import Offer, Rejection
-from planner.recommend.offers import Terms, offer_or_rejection
+from planner.recommend.offers import Terms, movement_note, offer_or_rejection
 from planner.recommend.request import RecommendRequest
 from planner.recommend.stages import PRESETS, presets_held, request_of
+from pricing.market import SpotStatistics
 from pricing.model import ACCELERATOR_PART_HOUR, AcceleratorKind, InstanceType, InterconnectKind, PurchaseOption, Quote
 
 ONE = InstanceType(
@@ -216,3 +217,29 @@ def test_the_echo_of_a_request_asks_the_same_again():
     echoed = request.to_document()
     assert (echoed["dataset_size"], type(echoed["dataset_size"]), echoed["budget_usd"]) == (1281167, int, 99.5)
     assert RecommendRequest(**{k: tuple(v) if isinstance(v, list) else v for k, v in echoed.items()}) == request
+
+
+def pool(median: str, cap: float | None, zone: str = "r-az1") -> SpotStatistics:
+    usd = Decimal(median)
+    return SpotStatistics(
+        provider="aws", instance_type="a.large", region="r", availability_zone_id=zone, window_start=datetime(2026, 6, 1, tzinfo=UTC),
+        window_end=datetime(2026, 7, 1, tzinfo=UTC), observed_fraction=1.0, changes=3, last_unit_price=usd, mean_unit_price=usd,
+        median_unit_price=usd, p95_unit_price=usd * 2, minimum_unit_price=usd, maximum_unit_price=usd * 2, volatility_fraction=0.3,
+        at_on_demand_cap_fraction=cap, source="t", retrieved_at=datetime(2026, 7, 1, tzinfo=UTC),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("statistics", "clauses"),
+    [
+        ([], None),
+        ([pool("0.43", 0.01)], None),  # below a tenth above today's 0.4: nothing is said
+        ([pool("0.44", None)], ["last 30 days", "median was 0.44 USD/h", "at most 0.88"]),
+        ([pool("0.3", 0.25)], ["25% of the known time it stood at the on-demand cap"]),
+        ([pool("9", 1.0, zone="r-az2")], None),  # another pool says nothing of this one
+    ],
+)
+def test_a_spot_price_that_is_not_its_pools_usual_one_says_so(statistics, clauses):
+    note = movement_note(quote("0.4", "spot", availability_zone_id="r-az1"), statistics)
+    assert (note is None) == (clauses is None)
+    assert all(clause in (note or "") for clause in clauses or ())
