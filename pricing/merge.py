@@ -24,17 +24,19 @@ from pricing.model import Interruption, PurchaseOption, Quote, Rate
 from pricing.refresh.before import Before, before_of
 from pricing.refresh.completeness import fault_of, newest, shortfall
 from pricing.refresh.origin import (
+    CATALOG,
     Origin,
     band_thing,
     covers,
     covers_rate,
     earlier_periods,
+    emptied_notices,
     raised,
     rate_thing,
+    says_less,
     speaks_for,
 )
 from pricing.refresh.said import (
-    CATALOG,
     Failure,
     Kept,
     about_all,
@@ -50,6 +52,7 @@ from pricing.refresh.said import (
     quote_key_text,
     rate_jump_notices,
     stay_notices,
+    vague_notices,
 )
 from pricing.refresh.specs import curated_keys, merged_types
 from pricing.source import SourceReading
@@ -148,8 +151,9 @@ def merge(
     applied = apply_agreement(listed, agreement, at.date())
     said += applied.notices
     said += about_all(applied.quotes, types)
+    lasting = emptied_notices(base.notices, accepted, floor.quotes, applied.quotes, origin)
     statistics = _statistics(start.spot_statistics, accepted, summarised, caps, at)
-    all_said = counted([*carried(base.notices, taken, failed), *said, *([over] if floor_id else [])])
+    all_said = counted([*carried(base.notices, taken, failed), *said, *lasting, *([over] if floor_id else [])])
     contents = replace(
         start,
         instance_types=types,
@@ -222,14 +226,19 @@ def _quotes(
     """Return the quotes of one region with those that were read in the place of the scope.
 
     Shipped spot prices do not stay: a history without a row of a pool says that there was none to be had, and a price of months ago
-    beside it would be the cheapest. A rate of capacity blocks gives way to blocks of the type that were offered, which have a zone.
+    beside it would be the cheapest. A rate of capacity blocks gives way to blocks of the type that were offered, which have a zone;
+    and a shipped commitment that does not say of which payment option, plan or class it is, to those of the list that do.
     """
     new = {quote_key(q): q for q in read}
+    exact: dict[tuple[str, str, PurchaseOption], list[Quote]] = defaultdict(list)
+    for quote in new.values():
+        exact[quote.instance_type, quote.region, quote.purchase_option].append(quote)
     blocks = {(q.instance_type, q.region) for q in new.values() if q.purchase_option is PurchaseOption.CAPACITY_BLOCK}
     out: list[Quote] = []
     stay: list[Quote] = []
     gone: list[Quote] = []
     old: list[Quote] = []
+    vague: list[Quote] = []
     for quote in before:
         if not speaks_for(reading.scope, quote):
             out.append(quote)
@@ -247,10 +256,13 @@ def _quotes(
             old.append(quote)
         elif quote.purchase_option is PurchaseOption.CAPACITY_BLOCK and (quote.instance_type, quote.region) in blocks:
             continue
+        elif says_less(quote, exact[quote.instance_type, quote.region, quote.purchase_option]):
+            vague.append(quote)
         else:
             out.append(quote)
             stay.append(quote)
     said += stay_notices(reading.source, stay)
+    said += vague_notices(reading.source, vague)
     if old:
         said.append(note(reading.source, reading.scope.region or "all regions", f"spot prices of the shipped tables gave way to those that were read; {named({q.instance_type for q in old} - {q.instance_type for q in new.values()}) or 'no type'} had none", len(old)))  # fmt: skip
     said += gone_notices(reading, gone, [*out, *new.values()], origin)

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pricing.checks import quote_key
 from pricing.contents import SnapshotContents, midnight
 from pricing.history import period_key
-from pricing.market import PricePeriod
+from pricing.market import Notice, NoticeKind, PricePeriod
 from pricing.model import InstanceType, Interruption, Quote, Rate
-from pricing.source import Scope
+from pricing.source import Scope, SourceReading
+
+CATALOG = "catalog"
+"""Source of the notices that follow from the whole snapshot and are worked out anew each time."""
+
+EMPTIED = "shipped prices gave way to a list without any, read at "
+"""How the notice begins that keeps them away."""
 
 SHEET = "price sheet"
 """How the source of an imported price begins."""
+
+OPEN_TERMS = ("plan_type", "offering_class", "payment_option")
+"""Terms of a commitment that a table may leave open and a list states."""
 
 Row = TypeVar("Row")
 Thing = tuple[Hashable, ...]
@@ -53,6 +63,13 @@ def speaks_for(scope: Scope, quote: Quote) -> bool:
     return covers(scope, quote) and quote.purchase_option in scope.purchase_options
 
 
+def says_less(quote: Quote, others: Iterable[Quote]) -> bool:
+    """Return whether one of other prices of the same type, region and purchase option says of its terms what a price leaves open."""
+    return any(
+        getattr(quote, term) is None and getattr(other, term) is not None for other in others for term in OPEN_TERMS
+    )
+
+
 def covers_rate(scope: Scope, rate: Rate) -> bool:
     """Return whether a rate is a scope's to replace."""
     return covers(scope, rate) and rate.service in scope.services
@@ -76,8 +93,9 @@ def raised(base: SnapshotContents, floor: SnapshotContents, origin: Origin) -> S
             floor.quotes,
             origin,
             thing=quote_key,
-            group=lambda q: (q.provider, q.region, q.purchase_option),
+            group=lambda q: (q.provider, q.region, q.purchase_option.value),
             when=lambda q: q.retrieved_at,
+            emptied=emptied(base.notices),
         ),
         rates=grown(
             base.rates,
@@ -111,13 +129,14 @@ def grown(
     thing: Callable[[Row], Thing],
     group: Callable[[Row], Thing],
     when: Callable[[Row], datetime],
+    emptied: Mapping[Thing, datetime] = MappingProxyType({}),
 ) -> tuple[Row, ...]:
     """Return the rows of the base, a newer row of the floor in the place of an older one, and what only the floor has.
 
-    What a live list of the same group has left out since is not brought back.
+    What a live list of the same group has left out since is not brought back; `emptied`: when a list was read that left no row of it.
     """
     ours, shipped = by_thing(base, thing), by_thing(floor, thing)
-    read: dict[Thing, datetime] = {}
+    read: dict[Thing, datetime] = dict(emptied)
     for rows in ours.values():
         for row in rows:
             if origin.live(row):
@@ -131,6 +150,44 @@ def grown(
         if key not in ours and not any(group(row) in read and read[group(row)] >= when(row) for row in rows):
             out += rows
     return tuple(out)
+
+
+def emptied(notices: Iterable[Notice]) -> dict[Thing, datetime]:
+    """Return when the list was read that left no price of a (provider, region, purchase option), as a snapshot's notices say."""
+    return {
+        tuple(n.subject.split(" ")): datetime.fromisoformat(n.detail.removeprefix(EMPTIED))
+        for n in notices
+        if n.source == CATALOG and n.detail.startswith(EMPTIED)
+    }
+
+
+def emptied_notices(
+    before: Iterable[Notice],
+    readings: Iterable[SourceReading],
+    floor: Iterable[Quote],
+    left: Iterable[Quote],
+    origin: Origin,
+) -> list[Notice]:
+    """Return what keeps shipped prices away that gave way to a list which has none in their place, until newer ones are shipped.
+
+    Nothing needs to be said where live prices are left: their age says when the list was read.
+    """
+    after = tuple(left)
+    there = {quote_key(q) for q in after}
+    groups = {(q.provider, q.region, q.purchase_option.value) for q in floor if quote_key(q) not in there}
+    groups -= {(q.provider, q.region, q.purchase_option.value) for q in after if origin.live(q)}
+    moments = emptied(before)
+    for reading in readings:
+        scope = reading.scope
+        options = {option.value for option in scope.purchase_options} if "quotes" in scope.tables else set()
+        for group in groups:
+            if group[0] == scope.provider and scope.region in {None, group[1]} and group[2] in options:
+                moments[group] = max(moments.get(group, reading.retrieved_at), reading.retrieved_at)
+    return [
+        Notice(kind=NoticeKind.NOTE, source=CATALOG, subject=" ".join(map(str, group)), detail=f"{EMPTIED}{at.astimezone(UTC).isoformat()}")
+        for group, at in moments.items()
+        if group in groups
+    ]  # fmt: skip
 
 
 def by_thing(rows: Iterable[Row], thing: Callable[[Row], Thing]) -> dict[Thing, list[Row]]:

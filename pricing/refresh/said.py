@@ -13,15 +13,12 @@ from pricing.history import list_price
 from pricing.market import Notice, NoticeKind
 from pricing.model import InstanceType, PurchaseOption, Quote, Rate
 from pricing.refresh.before import Before
-from pricing.refresh.origin import Origin, rate_thing
+from pricing.refresh.origin import CATALOG, Origin, rate_thing
 from pricing.refresh.specs import curated_keys
 from pricing.source import SourceReading
 
 JUMP = Decimal("0.3")
 """Share by which a list price may move before it is flagged."""
-
-CATALOG = "catalog"
-"""Source of the notices that follow from the whole snapshot and are worked out anew each time."""
 
 AGREEMENT = "discounts"
 """Likewise that of the notices about a private agreement."""
@@ -84,6 +81,22 @@ def stay_notices(source: str, stay: Iterable[Quote]) -> list[Notice]:
             source,
             f"{region} {option}",
             f"the list has no price of {named(q.instance_type for q in rows)}: those of the shipped tables stay, the oldest of {min(q.retrieved_at for q in rows):%Y-%m-%d}",
+            len(rows),
+        )
+        for (region, option), rows in sorted(groups.items())
+    ]
+
+
+def vague_notices(source: str, vague: Iterable[Quote]) -> list[Notice]:
+    """Return which shipped prices gave way because the list says more of the same commitment than they do."""
+    groups: dict[tuple[str, str], list[Quote]] = defaultdict(list)
+    for quote in vague:
+        groups[quote.region, quote.purchase_option.value].append(quote)
+    return [
+        note(
+            source,
+            f"{region} {option}",
+            f"prices of the shipped tables gave way: the list has {named(q.instance_type for q in rows)} by payment option, plan and class, and they do not say of which they are",
             len(rows),
         )
         for (region, option), rows in sorted(groups.items())

@@ -116,6 +116,69 @@ def test_a_withdrawn_type_of_the_shipped_tables_does_not_come_back_from_them():
     assert "aws g6.xlarge us-east-1" not in prices(third.contents)
 
 
+PLANS = frozenset({PurchaseOption.SAVINGS_PLAN_1YR, PurchaseOption.SAVINGS_PLAN_3YR})
+
+
+def plan(
+    price: str, source: str = "AWS Savings Plans", name: str = "g5.xlarge", at: datetime = NOW, **terms: Any
+) -> Quote:
+    given = {"term_years": 3, "plan_type": "ec2_instance"} | terms
+    return quote("aws", name, "us-east-1", price, PurchaseOption.SAVINGS_PLAN_3YR, source=source, retrieved_at=at, **given)  # fmt: skip
+
+
+def plans_reading(*quotes: Quote, at: datetime = NOW) -> SourceReading:
+    scope = Scope(provider="aws", region="us-east-1", tables=frozenset({"quotes"}), purchase_options=PLANS)
+    return SourceReading(source="savings_plans", scope=scope, retrieved_at=at, quotes=quotes)
+
+
+def test_a_shipped_savings_plan_rate_without_its_payment_option_gives_way_to_live_rates_that_state_it():
+    recalled = [plan("0.402", "price list", at=MOMENT), plan("0.3", "price list", name="g4dn.xlarge", at=MOMENT)]
+    floor = small_contents(quotes=(*FLOOR.quotes, *recalled))
+    listed = [plan("0.443", payment_option="no_upfront"), plan("0.413", payment_option="all_upfront")]
+    result = merge(floor, floor, [plans_reading(*listed)], at=NOW)
+    left = [
+        (q.instance_type, str(q.effective_unit_price)) for q in result.contents.quotes if q.purchase_option in PLANS
+    ]
+    assert sorted(left) == [("g4dn.xlarge", "0.3"), ("g5.xlarge", "0.413"), ("g5.xlarge", "0.443")]
+    (said,) = [n for n in result.notices if n.subject == "us-east-1 savings_plan_3yr" and "gave way" in n.detail]
+    assert "g5.xlarge" in said.detail
+    assert said.count == 1
+    newer = replace(floor, quotes=(*floor.quotes, plan("9", "price list", name="p9.xlarge", at=MOMENT)))
+    again = merge(result.contents, newer, [], at=LATER)  # and they stay away when shipped tables of the same day come
+    assert "0.402" not in {str(q.effective_unit_price) for q in again.contents.quotes}
+
+
+@pytest.mark.parametrize("open_term", ["payment_option", "offering_class"])
+def test_a_shipped_reservation_that_leaves_a_term_open_gives_way_to_live_ones(open_term: str):
+    terms = {"term_years": 1, "payment_option": "all_upfront", "offering_class": "standard"}
+    one_year = PurchaseOption.RESERVED_1YR
+    shipped = quote("aws", "g6.xlarge", "us-east-1", "0.4", one_year, **(terms | {open_term: None}))
+    floor = small_contents(quotes=(*FLOOR.quotes, shipped))
+    listed = replace(live("g6.xlarge", "0.6"), purchase_option=one_year, **terms)
+    result = merge(floor, floor, [price_list(listed)], at=NOW)
+    assert [str(q.effective_unit_price) for q in result.contents.quotes if q.purchase_option is one_year] == ["0.6"]
+
+
+def test_shipped_spot_prices_that_gave_way_to_an_empty_history_stay_away_until_newer_ones_are_shipped():
+    first = merged(spot_reading())
+    assert prices(first.contents, PurchaseOption.SPOT) == {}
+    second = merged(price_list(live("p5.48xlarge", "50", at=LATER), at=LATER), base=first.contents, at=LATER)
+    assert prices(second.contents, PurchaseOption.SPOT) == {}
+    third = merged(base=second.contents, at=LATER)
+    assert prices(third.contents, PurchaseOption.SPOT) == {}
+    assert third.contents.notices == merged(base=third.contents, at=LATER).contents.notices
+    newer = replace(FLOOR, quotes=tuple(replace(q, retrieved_at=LATER) for q in FLOOR.quotes))
+    assert len(prices(merge(third.contents, newer, [], at=LATER).contents, PurchaseOption.SPOT)) == 2
+
+
+def test_live_spot_prices_end_what_keeps_shipped_ones_away():
+    first = merged(spot_reading())
+    second = merged(
+        spot_reading(spot("p5.48xlarge", "use1-az6", "17", at=LATER), at=LATER), base=first.contents, at=LATER
+    )
+    assert not [n for n in second.contents.notices if "gave way to a list without any" in n.detail]
+
+
 def test_a_family_that_is_gone_as_a_whole_is_told_as_such():
     many = [live(f"p5.{n}xlarge", "1") for n in range(20)]
     first = merged(price_list(*many, live("p4d.24xlarge", "21.957642")))
