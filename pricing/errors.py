@@ -42,11 +42,11 @@ class SnapshotError(PricingError):
 
 
 class ReplyError(PricingError):
-    """A provider's reply, or one row of it, has not the shape that it must have."""
+    """A provider's reply, or one row of it, has not the shape that it must have; `instance_type`: whose row it is, None where that is not known."""
 
-    def __init__(self, *, source: str, where: str, why: str) -> None:
+    def __init__(self, *, source: str, where: str, why: str, instance_type: str | None = None) -> None:
         super().__init__(f"{source}: {where}: {why}")
-        self.source, self.where, self.why = source, where, why
+        self.source, self.where, self.why, self.instance_type = source, where, why, instance_type
 
 
 class NotOnePrice(ReplyError):  # noqa: N818 - reads as what it says

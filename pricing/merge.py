@@ -22,7 +22,7 @@ from pricing.history import extended
 from pricing.market import Discount, Notice, NoticeKind, SpotStatistics
 from pricing.model import Interruption, PurchaseOption, Quote, Rate
 from pricing.refresh.before import Before, before_of
-from pricing.refresh.completeness import fault_of, newest, shortfall
+from pricing.refresh.completeness import fault_of, newest, shortfall, untold_by
 from pricing.refresh.origin import (
     CATALOG,
     Origin,
@@ -44,6 +44,7 @@ from pricing.refresh.said import (
     counted,
     excluded,
     gone_notices,
+    held_notices,
     jump_notices,
     kept_notice,
     named,
@@ -55,7 +56,7 @@ from pricing.refresh.said import (
     vague_notices,
 )
 from pricing.refresh.specs import curated_keys, merged_types
-from pricing.source import SourceReading
+from pricing.source import ANY_TYPE, SourceReading
 from pricing.spot_statistics import on_demand_prices, statistics_of
 
 SPOT_WINDOW = timedelta(days=30)
@@ -239,6 +240,8 @@ def _quotes(
     gone: list[Quote] = []
     old: list[Quote] = []
     vague: list[Quote] = []
+    held: list[Quote] = []
+    untold = untold_by(reading)
     for quote in before:
         if not speaks_for(reading.scope, quote):
             out.append(quote)
@@ -250,6 +253,9 @@ def _quotes(
                 )
         elif quote_key(quote) in new:
             continue
+        elif not untold.isdisjoint((quote.instance_type, ANY_TYPE)) and (origin.live(quote) or quote.purchase_option is PurchaseOption.SPOT):  # fmt: skip
+            out.append(quote)
+            held.append(quote)
         elif not origin.floor(quote):
             gone.append(quote)
         elif quote.purchase_option is PurchaseOption.SPOT:
@@ -263,6 +269,7 @@ def _quotes(
             stay.append(quote)
     said += stay_notices(reading.source, stay)
     said += vague_notices(reading.source, vague)
+    said += held_notices(reading, held, untold)
     if old:
         said.append(note(reading.source, reading.scope.region or "all regions", f"spot prices of the shipped tables gave way to those that were read; {named({q.instance_type for q in old} - {q.instance_type for q in new.values()}) or 'no type'} had none", len(old)))  # fmt: skip
     said += gone_notices(reading, gone, [*out, *new.values()], origin)
@@ -272,7 +279,9 @@ def _quotes(
 def _rates(before: tuple[Rate, ...], reading: SourceReading, origin: Origin, said: list[Notice]) -> tuple[Rate, ...]:
     new = {rate_thing(r) for r in reading.rates}
     out: list[Rate] = []
-    stay, gone = 0, []
+    stay, gone, held = 0, [], []
+    unread = bool(untold_by(reading))
+    subjects = [n.subject for n in reading.notices if n.kind is NoticeKind.UNRESOLVED]
     for rate in before:
         if not covers_rate(reading.scope, rate) or origin.sheet(rate):
             out.append(rate)
@@ -281,10 +290,17 @@ def _rates(before: tuple[Rate, ...], reading: SourceReading, origin: Origin, sai
         elif origin.floor(rate):
             out.append(rate)
             stay += 1
+        elif unread or any(f"{rate.service} {rate.item}" in subject for subject in subjects):
+            out.append(rate)
+            held.append(rate)
         else:
             gone.append(f"{rate.service} {rate.item}")
     if stay:
         said.append(note(reading.source, reading.scope.region or "all regions", "rates of the shipped tables that the list does not have stay, with their own age", stay))  # fmt: skip
+    if held:
+        said.append(
+            Notice(kind=NoticeKind.KEPT, source=reading.source, subject=reading.scope.region or "all regions", detail=f"a row could not be read or told, so nobody knows that these are gone: {named(f'{r.service} {r.item}' for r in held)} stay, of {max(r.retrieved_on for r in held)}", count=len(held))
+        )  # fmt: skip
     if gone:
         said.append(
             Notice(kind=NoticeKind.WITHDRAWN, source=reading.source, subject=reading.scope.region or "all regions", detail=named(gone), count=len(gone))
@@ -297,12 +313,13 @@ def _bands(
     before: Iterable[Interruption], reading: SourceReading, origin: Origin, said: list[Notice]
 ) -> tuple[Interruption, ...]:
     new = {band_thing(i) for i in reading.interruptions}
+    unread = bool(untold_by(reading))
     out = [
         band
         for band in before
-        if not covers(reading.scope, band) or (band_thing(band) not in new and origin.floor(band))
+        if not covers(reading.scope, band) or (band_thing(band) not in new and (unread or origin.floor(band)))
     ]
-    stay = sum(covers(reading.scope, band) for band in out)
+    stay = sum(covers(reading.scope, band) and origin.floor(band) for band in out)
     if stay:
         said.append(note(reading.source, "interruption bands", "bands of the shipped tables that the list does not have stay, with their own age", stay))  # fmt: skip
     return (*out, *reading.interruptions)

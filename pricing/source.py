@@ -13,6 +13,9 @@ from datetime import datetime
 from pricing.market import CapacityBlock, Notice, PlacementScore, Quota, SpotChange, ZoneOffering
 from pricing.model import Accelerator, InstanceType, Interruption, PurchaseOption, Quote, Rate
 
+ANY_TYPE = "any type"
+"""Stands in `untold` for a row of which not even the type could be read."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
@@ -57,6 +60,9 @@ class SourceReading:
     quotas: tuple[Quota, ...] = ()
     spot_changes: tuple[SpotChange, ...] = ()
     excluded: Mapping[str, int] = field(default_factory=dict)  # rows left out, by reason
+    untold: frozenset[str] = (
+        frozenset()
+    )  # instance types of which a row could not be read or told: absence says nothing of them
     notices: tuple[
         Notice, ...
     ] = ()  # anything else worth saying: prices that could not be told, rows that could not be read

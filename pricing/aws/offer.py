@@ -164,7 +164,9 @@ class Offer:
                 continue
             left = tuple(f"SKU {sku}" for sku, (product, _) in self._plain.items() if product.key == key)
             gone = self._left_out[key] + Counter(of_plain.excluded if of_plain else {})
-            yield NotOnePrice(source=PRICE_LIST, where=where, left=of_plain.left if of_plain else left, excluded=gone)
+            error = NotOnePrice(source=PRICE_LIST, where=where, left=of_plain.left if of_plain else left, excluded=gone)
+            error.instance_type = key[0]
+            yield error
 
     def _documents(self) -> Iterator[str]:
         for product, terms in self._plain.values():

@@ -118,10 +118,13 @@ def parse_price_list(documents: Iterable[str], *, at: datetime, retrieved_at: da
                 quotes.append(_on_demand(hourly, retrieved_at))
                 quotes += _reserved(hourly.product, at, retrieved_at, entry.excluded)
             except NotOnePrice as e:
+                e.instance_type = instance_type
                 if entry.machines:
                     unresolved.append(e)
             except ReplyError as e:
+                e.instance_type = instance_type
                 unreadable.append(e)
+                excluded["cannot be read"] += 1
         excluded.update(entry.excluded)
     return PriceListReading(
         quotes=tuple(quotes), unresolved=tuple(unresolved), excluded=dict(excluded), unreadable=tuple(unreadable)
@@ -161,10 +164,12 @@ def _collected(documents: Iterable[str], at: datetime) -> tuple[dict[tuple[str, 
     seen: set[tuple[object, ...]] = set()
     texts: dict[str, str] = {}
     for document in documents:
+        product = None
         try:
             product = parse_product(document)
             kept, left_out = _prices(product, at)
         except ReplyError as e:
+            e.instance_type = e.instance_type or (product.key[0] or None if product is not None else None)
             unreadable.append(e)
             continue
         entry = found.setdefault(product.key, _Found())

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from pricing.aws import replies
 from pricing.aws.downloads import NoSuchFile, fetch_document, fetch_file, http_client, opened
-from pricing.aws.offer import SOURCE, OfferReading
+from pricing.aws.offer import MOST_ERRORS, SOURCE, OfferReading
 from pricing.aws.offer_csv import parse_offer_csv
 from pricing.aws.offer_json import parse_offer_json
 from pricing.aws.session import Aws, in_china
 from pricing.errors import ReplyError, SourceFailed
 from pricing.market import Notice, NoticeKind
 from pricing.model import PurchaseOption
-from pricing.source import Ask, Scope, Source, SourceReading
+from pricing.source import ANY_TYPE, Ask, Scope, Source, SourceReading
 
 if TYPE_CHECKING:
     import httpx
@@ -75,6 +75,7 @@ def read_price_list_files(
         published=found.published or found.version,
         quotes=found.prices.quotes,
         excluded={reason: count for reason, count in sorted(found.prices.excluded.items()) if count},
+        untold=replies.untold(faults) | ({ANY_TYPE} if len(found.prices.unreadable) >= MOST_ERRORS else set()),
         notices=tuple(Notice(kind=NoticeKind.UNRESOLVED, source=NAME, subject=e.where, detail=e.why) for e in faults),
     )
 

@@ -21,6 +21,7 @@ from pricing.aws.instance_types import NOT_WANTED, is_wanted
 from pricing.aws.paging import Page, pages
 from pricing.aws.price_list import FAMILIES, PLAIN_USE, PROVIDER, parse_price_list
 from pricing.aws.product import SOURCE, parse_price_list_page, parse_product
+from pricing.aws.replies import untold
 from pricing.aws.session import Aws
 from pricing.errors import ReplyError, SourceFailed, Unreachable
 from pricing.market import Notice, NoticeKind
@@ -85,10 +86,8 @@ def read_price_list(aws: Aws, ask: Ask) -> SourceReading:
     published = sorted(frozenset().union(*(part.published for part in parts)))
     if len(published) > 1:
         notices.append(_note(ask.region, f"the list is of several publications: {', '.join(published)}"))
-    notices += [
-        Notice(kind=NoticeKind.UNRESOLVED, source=NAME, subject=e.where, detail=e.why)
-        for e in (*reading.unresolved, *reading.unreadable)
-    ]
+    faults = (*reading.unresolved, *reading.unreadable)
+    notices += [Notice(kind=NoticeKind.UNRESOLVED, source=NAME, subject=e.where, detail=e.why) for e in faults]
     options = {PurchaseOption.ON_DEMAND, PurchaseOption.RESERVED_1YR, PurchaseOption.RESERVED_3YR}
     return SourceReading(
         source=NAME,
@@ -102,6 +101,7 @@ def read_price_list(aws: Aws, ask: Ask) -> SourceReading:
         published=published[0] if published else None,
         quotes=reading.quotes,
         excluded={reason: count for reason, count in sorted(excluded.items()) if count},
+        untold=untold(faults),
         notices=tuple(notices),
     )
 

@@ -76,7 +76,9 @@ def parse_product(document: str) -> Product:
     except ValueError as e:
         named = NAMED.search(document)
         where = f"a product of {named[1]}" if named else f"product {document[:40]!r}…"
-        raise ReplyError(source=SOURCE, where=where, why=f"is not JSON: {e}") from e
+        raise ReplyError(
+            source=SOURCE, where=where, why=f"is not JSON: {e}", instance_type=named[1] if named else None
+        ) from e
     whole = replies.mapping(whole, source=SOURCE, where="product")
     product = replies.mapping(whole.get("product"), source=SOURCE, where="product")
     sku = replies.text(product, "sku", source=SOURCE, where="product")

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from pricing.errors import ReplyError
+from pricing.source import ANY_TYPE
+
+
+def untold(faults: Iterable[ReplyError]) -> frozenset[str]:
+    """Return the instance types of which rows could not be read or told, `ANY_TYPE` for a row that does not say of which it is."""
+    return frozenset(fault.instance_type or ANY_TYPE for fault in faults)
 
 
 def mapping(value: Any, *, source: str, where: str) -> Mapping[str, Any]:

@@ -26,7 +26,7 @@ from pricing.aws.session import Aws
 from pricing.errors import NotOnePrice, ReplyError, SourceFailed
 from pricing.market import Notice, NoticeKind
 from pricing.model import PurchaseOption, Quote
-from pricing.source import Ask, Scope, Source, SourceReading
+from pricing.source import ANY_TYPE, Ask, Scope, Source, SourceReading
 
 if TYPE_CHECKING:
     import httpx
@@ -93,6 +93,7 @@ def read_savings_plan_files(
         published=found.published,
         quotes=found.quotes,
         excluded={reason: count for reason, count in sorted(found.excluded.items()) if count},
+        untold=replies.untold(faults) | ({ANY_TYPE} if len(found.unreadable) >= MOST_ERRORS else set()),
         notices=tuple(Notice(kind=NoticeKind.UNRESOLVED, source=NAME, subject=e.where, detail=e.why) for e in faults),
     )
 
@@ -181,6 +182,8 @@ class _Collected:
                 else:
                     rows.append(row)
             except ReplyError as e:
+                usage = USAGE.fullmatch(str(rate.get("discountedUsageType") or ""))
+                e.instance_type = usage["type"] if usage else None
                 self._cannot_read(e)
         return rows
 

@@ -128,6 +128,7 @@ def read_savings_plans(aws: Aws, ask: Ask) -> SourceReading:
         retrieved_at=ask.at,
         quotes=plan_quotes(found, retrieved_at=ask.at),
         excluded=found.excluded,
+        untold=replies.untold((*found.unresolved, *found.unreadable)),
         notices=plan_notices(found),
     )
 
@@ -154,6 +155,7 @@ def parse_offering_rates(pages: Iterable[Any], *, region: str, instance_types: I
             try:
                 rate = parse_offering_rate(given, region=region, where=f"row {index}")
             except ReplyError as e:
+                e.instance_type = _type_of(given)
                 unreadable.append(e)
                 continue
             if isinstance(rate, str):
@@ -166,16 +168,12 @@ def parse_offering_rates(pages: Iterable[Any], *, region: str, instance_types: I
                 found[rate.key].add(rate)
     if unreadable:
         excluded["cannot be read"] = len(unreadable)
-    unresolved = [
-        NotOnePrice(
-            source=SOURCE,
-            where=" ".join(str(part) for part in key),
-            left=tuple(sorted(str(rate) for rate in rates)),
-            excluded={},
-        )
-        for key, rates in sorted(found.items())
-        if len({rate.amount for rate in rates}) > 1
-    ]
+    unresolved: list[NotOnePrice] = []
+    for key, rates in sorted(found.items()):
+        if len({rate.amount for rate in rates}) > 1:
+            where, left = " ".join(str(part) for part in key), tuple(sorted(str(rate) for rate in rates))
+            unresolved.append(NotOnePrice(source=SOURCE, where=where, left=left, excluded={}))
+            unresolved[-1].instance_type = key[0]
     return PlanRatesReading(
         rates=tuple(
             min(rates, key=lambda rate: rate.offering_id)  # the same amount under two offerings: either says it
@@ -229,6 +227,12 @@ def parse_offering_rate(reply: Any, *, region: str, where: str) -> PlanRate | st
         currency=currency,
         amount=amount,
     )
+
+
+def _type_of(given: Any) -> str | None:
+    """Return the instance type that a row's usage type names, None where it names none."""
+    usage = USAGE.fullmatch(str(given.get("usageType") or "")) if isinstance(given, Mapping) else None
+    return usage["type"] if usage else None
 
 
 def properties_of(row: Mapping[str, Any], where: str) -> dict[str, str]:

@@ -13,10 +13,13 @@ from pricing.model import PurchaseOption, Quote
 from pricing.refresh.before import Before
 from pricing.refresh.origin import Origin, Thing, covers, covers_rate, speaks_for
 from pricing.refresh.said import Failure, place
-from pricing.source import SourceReading
+from pricing.source import ANY_TYPE, SourceReading
 
 LEAST_SHARE = Decimal("0.9")
 """A reading with fewer of the rows that its source had before is taken for an incomplete answer."""
+
+CANNOT_BE_READ = "cannot be read"
+"""Reason under which sources count rows that have not the shape that they must have."""
 
 COMPARED = ("rates", "interruptions", "zone_offerings", "quotas")
 """Tables beside quotes whose rows are counted against the reading before. Capacity blocks, scores and spot changes come and go."""
@@ -69,11 +72,24 @@ def fault_of(reading: SourceReading) -> str | None:
     return None
 
 
+def untold_by(reading: SourceReading) -> frozenset[str]:
+    """Return the types of which a reading says nothing by not having a price of them; `ANY_TYPE` where any could be meant."""
+    unread = reading.excluded.get(CANNOT_BE_READ, 0)
+    return reading.untold or (frozenset({ANY_TYPE}) if unread else frozenset())
+
+
 def shortfall(base: SnapshotContents, before: Before, reading: SourceReading, origin: Origin) -> str | None:
     """Return why a reading is taken for incomplete: one of its tables (one purchase option of its quotes) is much shorter than before."""
     scope = reading.scope
     if "quotes" in scope.tables:
         now = Counter(q.purchase_option for q in reading.quotes)
+        if untold := untold_by(reading) - {ANY_TYPE}:  # they are said one by one, and what was before stays
+            read = {quote_key(q) for q in reading.quotes}
+            now.update(
+                q.purchase_option
+                for key, q in before.quotes.items()
+                if q.instance_type in untold and key not in read and origin.live(q) and speaks_for(scope, q)
+            )
         for option, had in before.live_in(scope).items():
             if now[option] < had * LEAST_SHARE:
                 return _incomplete(now[option], f"{option.value} prices", had)

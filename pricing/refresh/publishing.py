@@ -13,7 +13,7 @@ from pricing.contents import SnapshotContents
 from pricing.market import Notice, NoticeKind
 from pricing.model import SHIPPED, SnapshotMeta
 from pricing.refresh.errors import NotPublished, NotWritable
-from pricing.refresh.said import CATALOG
+from pricing.refresh.origin import CATALOG
 from pricing.snapshot import content_id, snapshot_file_name, write_snapshot
 
 OF_THE_MARKET = frozenset(

@@ -103,6 +103,24 @@ def vague_notices(source: str, vague: Iterable[Quote]) -> list[Notice]:
     ]
 
 
+def held_notices(reading: SourceReading, held: Iterable[Quote], untold: frozenset[str]) -> list[Notice]:
+    """Return which earlier prices stay because rows could not be read or told: why, and of when they are."""
+    why = {word: n.detail for n in reading.notices if n.kind is NoticeKind.UNRESOLVED for word in n.subject.split()}
+    groups: dict[tuple[str, str], list[Quote]] = defaultdict(list)
+    for quote in held:
+        groups[quote.instance_type if quote.instance_type in untold else "", quote.region].append(quote)
+    said = []
+    for (name, region), rows in sorted(groups.items()):
+        if name:
+            subject, reason = f"{name} {region}", f"could not be told: {why.get(name, 'a row of it cannot be read')}"
+        else:
+            subject = region
+            reason = f"a row cannot be read and does not say of which type it is, so nothing is withdrawn: {named(q.instance_type for q in rows)}"
+        last = f"the last good prices, of {max(q.retrieved_at for q in rows):%Y-%m-%d %H:%M} UTC, stay"
+        said.append(Notice(kind=NoticeKind.KEPT, source=reading.source, subject=subject, detail=f"{reason}; {last}", count=len(rows)))  # fmt: skip
+    return said
+
+
 def gone_notices(reading: SourceReading, gone: Iterable[Quote], left: Iterable[Quote], origin: Origin) -> list[Notice]:
     """Return what a complete list no longer has: type by type, or a family at once when none of it is left."""
     remaining = {(_family(q), q.region, q.purchase_option) for q in left if origin.live(q)}

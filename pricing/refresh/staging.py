@@ -120,6 +120,7 @@ class Staging:
             "retrieved_at": reading.retrieved_at.isoformat(),
             "published": reading.published,
             "excluded": dict(reading.excluded),
+            "untold": sorted(reading.untold),
             "scope": {
                 "provider": scope.provider,
                 "region": scope.region,
@@ -171,6 +172,7 @@ def _reading(head: dict[str, Any], lines: list[str]) -> SourceReading:
         retrieved_at=datetime.fromisoformat(head["retrieved_at"]),
         published=head["published"],
         excluded=head["excluded"],
+        untold=frozenset(head["untold"]),
         **{table: tuple(found) for table, found in rows.items()},
     )
 

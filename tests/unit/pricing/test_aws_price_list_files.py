@@ -248,6 +248,7 @@ def test_a_crowd_is_not_decided_even_where_the_first_ones_could_be(tmp_path: Pat
         assert "g4dn.xlarge" not in {q.instance_type for q in found.quotes}
         (fault,) = found.unresolved
         assert fault.excluded["one of too many products of plain use"] == 31 - 20
+        assert fault.instance_type == "g4dn.xlarge"
 
 
 def test_many_products_that_cannot_be_read_are_counted(files: dict[str, bytes]) -> None:
@@ -265,6 +266,7 @@ def test_one_product_that_cannot_be_read_loses_no_other(tmp_path: Path) -> None:
     for parse, data in ((parse_offer_json, as_json(offer, tmp_path)), (parse_offer_csv, as_csv(offer, tmp_path))):
         found = parsed(parse, data).prices
         assert "'free' is not a price" in str(found.unreadable[0])
+        assert found.unreadable[0].instance_type == "g9.large"
         assert found.excluded["cannot be read"] == 1
         assert len(found.quotes) == TYPES + (TYPES - 1) * 12
 

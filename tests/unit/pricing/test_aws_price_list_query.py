@@ -20,7 +20,7 @@ from pricing.aws.session import Aws
 from pricing.errors import AccessDenied, ReplyError, SourceFailed, Unreachable
 from pricing.market import NoticeKind
 from pricing.model import PurchaseOption
-from pricing.source import SourceReading
+from pricing.source import ANY_TYPE, SourceReading
 
 PLAN = ("m5.large",)  # a CPU type that no table of ours has
 
@@ -80,6 +80,7 @@ def test_every_trap_row_is_left_out_by_its_name_and_counted(monkeypatch: pytest.
     }
     assert [(n.kind, n.subject) for n in reading.notices] == [(NoticeKind.UNRESOLVED, "trn2.48xlarge us-east-1")]
     assert "no price is left (left out: 1 x marketoption CapacityBlock)" in reading.notices[0].detail
+    assert reading.untold == {"trn2.48xlarge"}
 
 
 def test_a_local_zone_is_counted_and_no_price_of_its_region(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +170,10 @@ def test_a_text_that_stays_broken_is_counted_and_named_and_loses_no_other(monkey
     assert reading.excluded["cannot be read"] == 1
     lost = set(whole.quotes) - set(reading.quotes)
     assert len({q.instance_type for q in lost}) <= 1
-    assert sum("is not JSON" in n.detail for n in reading.notices) == 1
+    (broken,) = (n for n in reading.notices if "is not JSON" in n.detail)
+    named = broken.subject.removeprefix("a product of ") if broken.subject.startswith("a product of ") else ANY_TYPE
+    assert reading.untold - {"trn2.48xlarge"} == {named}
+    assert {q.instance_type for q in lost} <= {named} or named == ANY_TYPE
 
 
 def republished(fake: FakeAws, monkeypatch: pytest.MonkeyPatch, *, at_calls: set[int]) -> None:

@@ -149,7 +149,7 @@ def test_plans_for_other_services_are_left_out() -> None:
 def test_two_rates_of_one_plan_are_not_decided_by_price() -> None:
     found = parsed(whole(plan("A"), terms=[term("A", rate("3.95"), rate("3.94", discountedSku="SKU2"))]))
     assert found.quotes == ()
-    assert [len(e.left) for e in found.unresolved] == [2]
+    assert [(len(e.left), e.instance_type) for e in found.unresolved] == [(2, "p5.4xlarge")]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from scripted_aws import scripted_aws
 
 from pricing.aws.owned_plans import owned_plans, parse_owned_plans
+from pricing.aws.replies import untold
 from pricing.aws.savings_plans import (
     parse_offering_rates,
     plan_notices,
@@ -20,7 +21,7 @@ from pricing.aws.savings_plans import (
 from pricing.errors import AccessDenied, ReplyError, Unreachable
 from pricing.market import NoticeKind
 from pricing.model import PurchaseOption
-from pricing.source import Ask
+from pricing.source import ANY_TYPE, Ask
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 YEAR_S, THREE_YEARS_S = 31536000, 94608000
@@ -154,6 +155,12 @@ def test_two_rates_of_one_thing_are_not_decided_by_price() -> None:
     (notice,) = plan_notices(reading)
     assert (notice.kind, notice.subject) == (NoticeKind.UNRESOLVED, "g5.xlarge us-east-1 compute 1 no_upfront")
     assert "offering a1 at 0.6438 USD; offering z9 at 0.5 USD" in notice.detail
+    assert untold(reading.unresolved) == {"g5.xlarge"}
+
+
+def test_a_row_that_cannot_be_read_names_its_type_where_its_usage_does() -> None:
+    reading = read(row("x"), row() | {"usageType": None, "properties": "none"})
+    assert untold(reading.unreadable) == {"g5.xlarge", ANY_TYPE}
 
 
 @pytest.mark.parametrize(

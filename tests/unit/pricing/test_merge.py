@@ -17,7 +17,7 @@ from pricing.merge import Merged, merge
 from pricing.model import Interruption, PurchaseOption, Quote, Rate
 from pricing.refresh.said import Failure
 from pricing.snapshot import content_id
-from pricing.source import Scope, SourceReading
+from pricing.source import ANY_TYPE, Scope, SourceReading
 
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 LATER = NOW + timedelta(hours=6)
@@ -177,6 +177,65 @@ def test_live_spot_prices_end_what_keeps_shipped_ones_away():
         spot_reading(spot("p5.48xlarge", "use1-az6", "17", at=LATER), at=LATER), base=first.contents, at=LATER
     )
     assert not [n for n in second.contents.notices if "gave way to a list without any" in n.detail]
+
+
+def unresolved(subject: str, why: str = "2 prices are left where one must be") -> Notice:
+    return Notice(kind=NoticeKind.UNRESOLVED, source="price_list", subject=subject, detail=why)
+
+
+def test_the_price_of_a_type_that_could_not_be_told_stays_and_is_not_withdrawn():
+    first = merged(price_list(live("p5.48xlarge", "50"), live("p5.4xlarge", "6.88")))
+    said = unresolved("p5.4xlarge us-east-1")
+    second = merged(
+        price_list(live("p5.48xlarge", "51", at=LATER), at=LATER, untold=frozenset({"p5.4xlarge"}), notices=(said,)),
+        base=first.contents,
+        at=LATER,
+    )
+    assert second.refused == {}
+    assert prices(second.contents)["aws p5.4xlarge us-east-1"] == "6.88 AWS price list"
+    assert prices(second.contents)["aws p5.48xlarge us-east-1"] == "51 AWS price list"
+    assert notices(second, NoticeKind.WITHDRAWN) == notices(second, NoticeKind.VANISHED_FAMILY) == []
+    (kept,) = [n for n in second.contents.notices if n.kind is NoticeKind.KEPT]
+    assert kept.subject == "p5.4xlarge us-east-1"
+    assert "2 prices are left where one must be" in kept.detail
+    assert "2026-11-30 12:00 UTC" in kept.detail
+
+
+@pytest.mark.parametrize("over", [{"untold": frozenset({ANY_TYPE})}, {"excluded": {"cannot be read": 1}}])
+def test_a_broken_row_of_a_type_that_is_not_known_withdraws_nothing_in_its_region(over: dict[str, Any]):
+    many = [live(f"p5.{n}xlarge", "1") for n in range(20)]
+    west = [live(f"p5.{n}xlarge", "1", region="us-west-2") for n in range(20)]
+    first = merged(price_list(*many), price_list(*west, region="us-west-2"))
+    again = merged(
+        price_list(*many[:-1], **over), price_list(*west[:-1], region="us-west-2"), base=first.contents, at=LATER
+    )
+    assert "aws p5.19xlarge us-east-1" in prices(again.contents)
+    assert "aws p5.19xlarge us-west-2" not in prices(again.contents)
+    assert notices(again, NoticeKind.WITHDRAWN) == [("p5.19xlarge us-west-2 on_demand", 1)]
+    (kept,) = [n for n in again.contents.notices if n.kind is NoticeKind.KEPT]
+    assert (kept.subject, kept.count) == ("us-east-1", 1)
+    assert "p5.19xlarge" in kept.detail
+
+
+def test_what_a_whole_list_of_other_types_lacks_is_withdrawn_beside_one_that_could_not_be_told():
+    many = [live(f"p5.{n}xlarge", "1") for n in range(20)]
+    first = merged(price_list(*many))
+    second = merged(price_list(*many[:-2], untold=frozenset({"p5.18xlarge"})), base=first.contents, at=LATER)
+    assert "aws p5.18xlarge us-east-1" in prices(second.contents)
+    assert notices(second, NoticeKind.WITHDRAWN) == [("p5.19xlarge us-east-1 on_demand", 1)]
+
+
+def test_a_rate_that_could_not_be_told_stays():
+    items = [Rate(provider="aws", service="EBS", item=f"{n} storage", region="us-east-1", unit_price=Decimal("0.08"), unit="GB-month", source="AWS price list", retrieved_on=DAY) for n in range(20)]  # fmt: skip
+    scope = Scope(provider="aws", region="us-east-1", tables=frozenset({"rates"}), services=frozenset({"EBS"}))
+    whole = SourceReading(source="storage", scope=scope, retrieved_at=NOW, rates=tuple(items))
+    first = merged(whole)
+    for over in ({"notices": (unresolved("EBS 19 storage us-east-1"),)}, {"excluded": {"cannot be read": 1}}):
+        second = merged(replace(whole, rates=tuple(items[:-1]), **over), base=first.contents, at=LATER)
+        assert "19 storage" in {r.item for r in second.contents.rates}
+        assert notices(second, NoticeKind.WITHDRAWN) == []
+    third = merged(replace(whole, rates=tuple(items[:-1])), base=first.contents, at=LATER)
+    assert "19 storage" not in {r.item for r in third.contents.rates}
 
 
 def test_a_family_that_is_gone_as_a_whole_is_told_as_such():

@@ -37,6 +37,7 @@ def full_reading() -> SourceReading:
         {"p5.48xlarge": "55.0400000000"},
         published="2026-11-28T00:00:00Z",
         excluded={"tenancy Host": 16, "licence “own”": 1},
+        untold=frozenset({"trn2.48xlarge"}),
         instance_types=(shape("aws", "g6f.xlarge", "L4", 1, device_fraction=0.125),),
         rates=(Rate(provider="aws", service="S3", item="Standard", region="us-east-1", unit_price=Decimal("0.023"), unit="GB-month", tier_from=0.0, source="s", retrieved_on=date(2026, 11, 30), notes="two\nlines"),),
         interruptions=(Interruption(provider="aws", instance_type="g6.xlarge", region="us-east-1", band="<5%", monthly_low_fraction=0.0, monthly_high_fraction=0.05, savings_over_on_demand_fraction=None, source="s", retrieved_on=date(2026, 11, 30)),),
