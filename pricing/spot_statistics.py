@@ -23,9 +23,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from decimal import Context, Decimal
-from itertools import accumulate
-from operator import mul, ne
+from decimal import Context, Decimal, Inexact, InvalidOperation
+from itertools import accumulate, repeat
+from operator import lt, mul, ne, sub
 
 from pricing.market import SpotChange, SpotStatistics
 from pricing.model import INSTANCE_HOUR, PurchaseOption, Quote
@@ -35,6 +35,10 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 DIGITS = Context(prec=28)
 """Significant digits of a mean, which seldom ends by itself; every other price here is one that was seen."""
+
+EXACTLY = Context(prec=60, traps=[Inexact, InvalidOperation])
+"""Arithmetic that raises instead of rounding."""
+MILLION = Decimal(1_000_000)
 
 Zone = tuple[str, str, str | None, str | None]
 """Provider, region, and the zone's name and id as a row states them."""
@@ -165,21 +169,19 @@ def movement(
     if first >= after:
         return None
     begins = [max(times[first], start), *times[first + 1 : after]]
-    weights = [later - sooner for sooner, later in zip(begins, [*begins[1:], end], strict=True)]
+    weights = list(map(sub, [*begins[1:], end], begins))
     known = end - begins[0]
     if not known:
         return None  # its first price begins as the window ends
     held = prices[first:after]
     if not weights[-1]:
         held, weights = held[:-1], weights[:-1]
-    ratios = [price.as_integer_ratio() for price in held]
-    scale = math.lcm(*{denominator for _, denominator in ratios})
-    whole = [numerator * (scale // denominator) for numerator, denominator in ratios]
+    whole, scale = in_whole_numbers(held)
     products = list(map(mul, weights, whole))
     total, squares = sum(products), sum(map(mul, products, whole))
     order = sorted(range(len(whole)), key=whole.__getitem__)
-    ascending = [held[i] for i in order]
-    running = list(accumulate(weights[i] for i in order))
+    ascending = list(map(held.__getitem__, order))
+    running = list(accumulate(map(weights.__getitem__, order)))
     counted = max(bisect_left(times, start), 1)
     moved = sum(map(ne, prices[counted:after], prices[counted - 1 : after - 1]))
     return Movement(
@@ -196,6 +198,20 @@ def movement(
     )
 
 
+def in_whole_numbers(prices: Sequence[Decimal]) -> tuple[list[int], int]:
+    """Return the prices times a scale that makes each of them whole, and that scale.
+
+    Six decimals are what AWS states. They take the short way, in which a digit beyond them would raise `Inexact`.
+    """
+    try:
+        millions = map(EXACTLY.to_integral_exact, map(EXACTLY.multiply, prices, repeat(MILLION)))
+        return list(map(int, millions)), int(MILLION)
+    except (Inexact, InvalidOperation):
+        ratios = [price.as_integer_ratio() for price in prices]
+        scale = math.lcm(*{denominator for _, denominator in ratios})
+        return [numerator * (scale // denominator) for numerator, denominator in ratios], scale
+
+
 def _below(cap: Decimal, ascending: Sequence[Decimal], running: Sequence[int]) -> int:
     """Return how long the price was below `cap`; `running` is how long it was at each of the prices or below."""
     count = bisect_left(ascending, cap)
@@ -204,6 +220,8 @@ def _below(cap: Decimal, ascending: Sequence[Decimal], running: Sequence[int]) -
 
 def one_an_instant(times: Sequence[int], prices: Sequence[Decimal]) -> tuple[list[int], list[Decimal]]:
     """Return times and prices with the dearest of each instant, without prices of zero."""
+    if all(map(lt, times, times[1:])) and all(prices):
+        return list(times), list(prices)
     instants: list[int] = []
     kept: list[Decimal] = []
     latest: int | None = None
