@@ -33,15 +33,15 @@ class StoredPrices:
         except StoreError as e:
             raise RecordFailed(" ".join(str(e).split())) from e
 
-    def newest_spot_change(self, region: str) -> datetime | None:
-        """Return from when on spot changes of a region are not recorded yet, None where none are."""
+    def spot_known_until(self, region: str, instance_types: Iterable[str]) -> datetime | None:
+        """Return from when on spot changes of these types are not recorded yet, None where one was never asked for in the region."""
         with self._store() as store:
-            return store.newest_spot_change(region)
+            return store.spot_known_until(region, instance_types)
 
-    def keep_spot_changes(self, changes: Sequence[SpotChange]) -> None:
-        """Record changes; those that are there already are passed over."""
+    def keep_spot_changes(self, changes: Sequence[SpotChange], *, asked: Iterable[str]) -> None:
+        """Record changes, those that are there already are passed over, and that these types were asked for."""
         with self._store() as store:
-            store.record_spot_changes(changes)
+            store.record_spot_changes(changes, asked=asked)
 
     def spot_statistics(
         self, regions: Iterable[str], start: datetime, end: datetime, on_demand: OnDemand

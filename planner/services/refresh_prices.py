@@ -52,11 +52,11 @@ class RecordFailed(Exception):  # noqa: N818 - reads as what it says
 class PriceRecords(Protocol):
     """What a refresh keeps in a database, where there is one. Every call raises `RecordFailed` when it cannot."""
 
-    def newest_spot_change(self, region: str) -> datetime | None:
-        """Return from when on spot changes of a region are not recorded yet, None where none are."""
+    def spot_known_until(self, region: str, instance_types: Iterable[str]) -> datetime | None:
+        """Return from when on spot changes of these types are not recorded yet, None where one was never asked for in the region."""
 
-    def keep_spot_changes(self, changes: Sequence[SpotChange]) -> None:
-        """Record changes; those that are there already are passed over."""
+    def keep_spot_changes(self, changes: Sequence[SpotChange], *, asked: Iterable[str]) -> None:
+        """Record changes, those that are there already are passed over, and that these types were asked for."""
 
     def spot_statistics(
         self, regions: Iterable[str], start: datetime, end: datetime, on_demand: OnDemand
@@ -154,7 +154,7 @@ class _Refresh:
             workers=self._request.workers,
             progress=self._progress,
         )
-        return self._published(outcomes)
+        return self._published(outcomes, asks)
 
     # -- asking ---------------------------------------------------------------------------------------------------
 
@@ -194,26 +194,26 @@ class _Refresh:
                 at=self._at,
                 chips=chips,
                 instance_types=types,
-                spot_since=None if region is None else self._spot_since(region),
+                spot_since=None if region is None else self._spot_since(region, types),
             )
             for region in (None, *regions)
         }
 
-    def _spot_since(self, region: str) -> datetime | None:
+    def _spot_since(self, region: str, types: Iterable[str]) -> datetime | None:
         """Return from when on spot changes are wanted: what a database has is not asked for again, and without one the window is enough."""
         records = self._around.records
         if records is not None and any(source.name == "spot" for source in self._sources):
             try:
-                return records.newest_spot_change(region)
+                return records.spot_known_until(region, types)
             except RecordFailed as e:
                 self._note(f"spot changes are not recorded: {e}", "database")
         return self._at - SPOT_WINDOW
 
     # -- publishing -----------------------------------------------------------------------------------------------
 
-    def _published(self, outcomes: Sequence[Outcome]) -> Document:
+    def _published(self, outcomes: Sequence[Outcome], asks: Mapping[str | None, Ask]) -> Document:
         around = self._around
-        recorded = self._recorded_spot(outcomes)
+        recorded = self._recorded_spot(outcomes, asks)
         stood_in = {
             (o.unit.instead_of or "", o.unit.region): o.unit.source.name
             for o in outcomes
@@ -289,7 +289,7 @@ class _Refresh:
 
     # -- the database ---------------------------------------------------------------------------------------------
 
-    def _recorded_spot(self, outcomes: Iterable[Outcome]) -> frozenset[str]:
+    def _recorded_spot(self, outcomes: Iterable[Outcome], asks: Mapping[str | None, Ask]) -> frozenset[str]:
         """Record the spot changes that were read; return the regions for which the database knows all that was read."""
         records = self._around.records
         known: set[str] = set()
@@ -299,8 +299,10 @@ class _Refresh:
             reading = outcome.reading
             if reading is None or not reading.spot_changes or reading.scope.region is None:
                 continue
+            # a reading that was staged is the answer to an earlier question, perhaps about fewer types
+            asked = frozenset() if outcome.resumed else asks[reading.scope.region].instance_types
             try:
-                records.keep_spot_changes(reading.spot_changes)
+                records.keep_spot_changes(reading.spot_changes, asked=asked)
                 known.add(reading.scope.region)
             except RecordFailed as e:
                 self._note(f"spot changes are not recorded: {e}", "database")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -31,7 +32,10 @@ from planner.store.rows import (
 from planner.store.tables import Base, InstanceTypeRow, QuoteRow, RecommendationRow, SnapshotRow, SnapshotSourceRow
 from pricing.market import SpotChange, SpotStatistics
 from pricing.model import InstanceType, Quote, SnapshotMeta
-from pricing.spot_statistics import OnDemand, statistics_of_columns
+from pricing.spot_statistics import OnDemand, pools_of, statistics_of_columns
+
+LET_OTHERS_WRITE_S = 0.03
+"""Pause between two transactions of a long write to SQLite."""
 
 
 class PublishedSnapshot(Protocol):
@@ -170,16 +174,44 @@ class SqlStore:
 
     # -- spot prices ----------------------------------------------------------------------------------------------
 
-    def record_spot_changes(self, changes: Iterable[SpotChange]) -> int:
-        """Write changes of spot prices and return how many are new: any order, any number of times, all of them or none.
+    def record_spot_changes(self, changes: Iterable[SpotChange], *, asked: Iterable[str] = ()) -> int:
+        """Write changes of spot prices and return how many are new: any order, any number of times.
 
-        ValueError for what is no price (zero, negative) or has no time zone.
+        Many are written in batches, the oldest first, each a short transaction, so that others can write between them. What is cut off
+        leaves a beginning without gaps: it goes on from `newest_spot_change`. `asked`: the types that were asked for, whose changes are
+        known from then on up to the newest one (`spot_known_until`). ValueError for what is no price (zero, negative) or has no time
+        zone; nothing is written then.
         """
         given = list(changes)
+        spot.check(given)
         if not given:
             return 0
-        with self._writing() as connection:
-            return spot.insert_changes(connection, given)
+        until: dict[tuple[str, str], datetime] = {}
+        for change in given:
+            key = change.provider, change.region
+            until[key] = max(until.get(key, change.since), change.since)
+        regions = sorted(until)
+        with self._reading() as connection:
+            zones = spot.known_zones(connection, regions)
+        of_each = pools_of(given, known=zones)
+        pools = {id(pool): pool for pool in of_each}.values()
+        with self._reading() as connection:
+            numbers, missing, names = spot.numbered(connection, regions, pools)
+        if missing or names:
+            with self._writing() as connection:
+                spot.insert_pools(connection, missing, names)
+                numbers, _, _ = spot.numbered(connection, regions, pools)
+        backend, new = self._engine.dialect.name, 0
+        for n, batch in enumerate(spot.batches(spot.rows_of(given, of_each, numbers), spot.A_BATCH[backend])):
+            if n and backend == "sqlite":  # who waits for its lock only looks now and then
+                time.sleep(LET_OTHERS_WRITE_S)
+            with self._writing() as connection:
+                new += spot.insert_rows(connection, batch)
+        types = frozenset(asked)
+        if types:
+            with self._writing() as connection:
+                spot.mark_known(connection, until, types)
+        return new
 
     def spot_changes(
         self,
@@ -197,9 +229,14 @@ class SqlStore:
             )
 
     def newest_spot_change(self, region: str, *, provider: str = "aws") -> datetime | None:
-        """Return when the newest change of a region began: from there on a refresh has to ask. None when none is kept."""
+        """Return when the newest change of a region began, of whatever type. None when none is kept."""
         with self._reading() as connection:
             return spot.newest(connection, provider=provider, region=region)
+
+    def spot_known_until(self, region: str, instance_types: Iterable[str], *, provider: str = "aws") -> datetime | None:
+        """Return until when every change of all these types is kept: from there on a refresh has to ask. None: one was never asked for."""
+        with self._reading() as connection:
+            return spot.known_until(connection, provider=provider, region=region, instance_types=instance_types)
 
     def spot_statistics(
         self,

@@ -165,6 +165,17 @@ class SpotPriceChangeRow(Base):
     unit_price: Mapped[Decimal] = mapped_column(primary_key=True)
 
 
+class SpotCoverageRow(Base):
+    """Every change of a type's spot prices in a region is kept up to `known_until`, for it was asked for and the answer written down."""
+
+    __tablename__ = "spot_coverage"
+
+    provider: Mapped[str] = mapped_column(primary_key=True)
+    region: Mapped[str] = mapped_column(primary_key=True)
+    instance_type: Mapped[str] = mapped_column(primary_key=True)
+    known_until: Mapped[datetime]
+
+
 class RecommendationRow(Base):
     """One answer with what it was made from. `document` is the answer's JSON text as it was sent, to the byte.
 

@@ -23,6 +23,7 @@ TABLES = {
     "instance_types",
     "recommendations",
     "spot_pools",
+    "spot_coverage",
     "spot_price_changes",
 }
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from planner.store import SqlStore
+from planner.store import SqlStore, StoreUnavailable, spot
 from pricing.market import SpotChange
 from pricing.spot_statistics import statistics_of
 
@@ -126,6 +126,60 @@ def test_the_newest_change_is_that_of_the_region(store: SqlStore) -> None:
     assert store.newest_spot_change("us-east-1") == START + timedelta(hours=7)
     assert store.newest_spot_change("us-west-2") == START + timedelta(hours=99)
     assert store.newest_spot_change("us-east-1", provider="gcp") is None
+
+
+def test_a_write_that_is_cut_off_leaves_a_beginning_without_gaps(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spot, "A_BATCH", {"sqlite": 10, "postgresql": 10})
+    kinds = [f"g{n}.xlarge" for n in range(6)]
+    rows = [change("1", hour, instance_type=kind) for hour in range(20) for kind in kinds]  # six at each instant
+    insert, written = spot.insert_rows, count()
+
+    def breaks_off(connection: Any, batch: Any) -> int:
+        if next(written) == 4:
+            raise OSError("the machine went down")
+        return insert(connection, batch)
+
+    monkeypatch.setattr(spot, "insert_rows", breaks_off)
+    with pytest.raises(StoreUnavailable):
+        store.record_spot_changes(random.Random(7).sample(rows, len(rows)), asked=kinds)
+    newest = store.newest_spot_change("us-east-1")
+    assert newest == START + timedelta(hours=7)  # four batches of two instants each
+    kept = {c for kind in kinds for c in store.spot_changes(instance_type=kind, region="us-east-1")}
+    assert kept == {c for c in rows if c.since <= newest}
+    assert store.spot_known_until("us-east-1", kinds) is None  # the answer was not written down as a whole
+    monkeypatch.setattr(spot, "insert_rows", insert)
+    assert store.record_spot_changes([c for c in rows if c.since >= newest], asked=kinds) == 12 * 6
+    assert store.spot_known_until("us-east-1", kinds) == START + timedelta(hours=19)
+
+
+def test_others_write_between_the_batches_of_a_long_write(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spot, "A_BATCH", {"sqlite": 10, "postgresql": 10})
+    insert, seen = spot.insert_rows, []
+
+    def look(connection: Any, batch: Any) -> int:
+        seen.append(store.newest_spot_change("us-east-1"))  # another connection: what is committed
+        return insert(connection, batch)
+
+    monkeypatch.setattr(spot, "insert_rows", look)
+    assert store.record_spot_changes([change("1", hour) for hour in range(30)]) == 30
+    assert seen == [None, START + timedelta(hours=9), START + timedelta(hours=19)]
+
+
+def test_what_has_to_be_asked_for_is_told_by_type(store: SqlStore) -> None:
+    """A type that is wanted later was never asked for: the changes of the others say nothing of it."""
+    store.record_spot_changes([change("1", 1), change("2", 50)], asked=["p5.48xlarge", "g5.xlarge"])
+    store.record_spot_changes([change("2", 70), change("3", 90, region="us-west-2")], asked=["p5.48xlarge"])
+    at = START + timedelta(hours=50)
+    assert store.spot_known_until("us-east-1", ["p5.48xlarge", "g5.xlarge"]) == at  # g5.xlarge: asked for, none there
+    assert store.spot_known_until("us-east-1", ["p5.48xlarge"]) == START + timedelta(hours=70)
+    assert store.spot_known_until("us-east-1", ["p5.48xlarge", "trn2.48xlarge"]) is None
+    assert store.spot_known_until("us-west-2", ["g5.xlarge"]) is None
+    assert store.spot_known_until("us-east-1", ["p5.48xlarge"], provider="gcp") is None
+    assert store.spot_known_until("us-east-1", []) is None
+    store.record_spot_changes([change("1", 1)], asked=["p5.48xlarge"])  # an old answer
+    assert store.spot_known_until("us-east-1", ["p5.48xlarge"]) == START + timedelta(hours=70)
 
 
 @pytest.mark.parametrize(

@@ -436,18 +436,23 @@ class Records:
 
     changes: list[SpotChange] = field(default_factory=list)
     recorded: list[str] = field(default_factory=list)
+    known: dict[tuple[str, str], datetime] = field(default_factory=dict)
     broken: str = ""
 
     def _try(self, what: str) -> None:
         if self.broken in (what, "all"):
             raise RecordFailed("database is locked")
 
-    def newest_spot_change(self, region: str) -> datetime | None:
+    def spot_known_until(self, region: str, instance_types: Iterable[str]) -> datetime | None:
         self._try("newest")
-        return max((c.since for c in self.changes if c.region == region), default=None)
+        known = [self.known.get((region, name)) for name in instance_types]
+        return min((at for at in known if at is not None), default=None) if None not in known else None
 
-    def keep_spot_changes(self, changes: Sequence[SpotChange]) -> None:
+    def keep_spot_changes(self, changes: Sequence[SpotChange], *, asked: Iterable[str]) -> None:
         self._try("keep")
+        for name in asked:
+            for c in changes:
+                self.known[c.region, name] = max(self.known.get((c.region, name), c.since), c.since)
         self.changes = [*self.changes, *(c for c in changes if c not in self.changes)]
 
     def spot_statistics(
@@ -490,6 +495,30 @@ def test_spot_changes_are_recorded_once_and_statistics_are_of_all_that_is_known(
     # 30 days up to NOW + 5 d: 10 d at 0.1, 15 d at 0.2, 5 d at 0.4
     assert float(moved.mean_unit_price) == pytest.approx((10 * 0.1 + 15 * 0.2 + 5 * 0.4) / 30, rel=1e-5)
     assert moved.observed_fraction == 1.0
+
+
+def test_a_type_that_is_wanted_later_has_its_earlier_changes_asked_for(place):
+    """The changes of the others, which a database has, do not stand for it."""
+    asked: list[datetime | None] = []
+    place.over = {"records": Records()}
+    spot = source("spot", {"g6.xlarge": "0.2"}, option=PurchaseOption.SPOT, changes=[change(2, "0.2")], before=lambda ask: asked.append(ask.spot_since))  # fmt: skip
+    place.sources = (spot,)
+    place.refresh()
+    known = place.newest().instance_types("aws")
+    new = replace(known[0], instance_type="g6.24xlarge")
+    scope = Scope(provider="aws", region="us-east-1", tables=frozenset({"instance_types"}))
+    types = replace(
+        source("instance_types"),
+        read=lambda ask: SourceReading(
+            source="instance_types", scope=scope, retrieved_at=ask.at, instance_types=(*known, new)
+        ),
+    )
+    place.sources = (spot, types)
+    place.refresh()  # the type comes into the catalog
+    place.sources = (spot,)
+    place.refresh()
+    place.refresh()
+    assert asked == [None, NOW - timedelta(days=2), None, NOW - timedelta(days=2)]
 
 
 def test_without_a_database_the_window_is_asked_for_and_summed_up(place):

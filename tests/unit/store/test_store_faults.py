@@ -56,6 +56,7 @@ DOORS: dict[str, Callable[[SqlStore], Any]] = {
     "record_spot_changes": lambda store: store.record_spot_changes([SPOT_CHANGE]),
     "spot_changes": lambda store: store.spot_changes(instance_type="g5.xlarge"),
     "newest_spot_change": lambda store: store.newest_spot_change("us-east-1"),
+    "spot_known_until": lambda store: store.spot_known_until("us-east-1", ["g5.xlarge"]),
     "spot_statistics": lambda store: store.spot_statistics(["us-east-1"], NOON, NOON + timedelta(days=1), {}),
 }
 every_door = pytest.mark.parametrize("use", DOORS.values(), ids=DOORS)
