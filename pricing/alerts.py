@@ -250,11 +250,12 @@ def _webhook(table: Mapping[str, Any], place: str, faults: list[str]) -> Webhook
     if header and not env:
         faults.append(f"{place}secret_header needs secret_env, the environment variable that holds its value")
     wait = table.get("timeout_s", 10)
-    if isinstance(wait, bool) or not isinstance(wait, (int, Decimal)) or not 0 < wait <= LONGEST_WAIT_S:
+    number = Decimal(wait) if isinstance(wait, (int, Decimal)) and not isinstance(wait, bool) else Decimal(0)
+    if not number.is_finite() or not 0 < number <= LONGEST_WAIT_S:
         faults.append(f"{place}timeout_s must be above 0 and at most {LONGEST_WAIT_S:g}, not {wait!r}")
     if len(faults) > before:
         return None
-    return WebhookSink(url=url, secret_env=env or None, header=header or "Authorization", timeout_s=float(wait))
+    return WebhookSink(url=url, secret_env=env or None, header=header or "Authorization", timeout_s=float(number))
 
 
 def _bad_address(url: str) -> str | None:

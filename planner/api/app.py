@@ -24,7 +24,7 @@ from planner.api.guard import Guard
 from planner.api.problems import DOMAIN_PROBLEMS, FieldError, Problem, invalid, problem_of
 from planner.api.schedule import Plan, Schedule, plan_of
 from planner.ports import Clock
-from planner.store import SqlStore, StoreError
+from planner.store import BadDatabaseUrl, SqlStore, StoreError
 from pricing.catalog import Catalog
 from pricing.errors import PricingError
 
@@ -35,6 +35,10 @@ LOCK_WAIT_S = 1.5
 """How long a request waits for a lock of the database. Its thread computes nothing meanwhile, and there are few."""
 
 log = logging.getLogger("planner.api")
+
+
+class CannotStart(SystemExit):
+    """A setting of the environment cannot be. Under any server that loads the application, the process ends with this one line."""
 
 
 def create_app(
@@ -54,9 +58,13 @@ def create_app(
     `database_url`: None = PLANNER_DATABASE_URL, else `planner.sqlite` under the user's data directory. `upgrade`: bring an empty or
     older database up to date at the start; False leaves that to `planner db upgrade` and says so in /readyz. `threads`, `queue` and
     `timeout_s` bound the work done at once, the requests that wait, and how long one may take. `refresh`: how often prices are refreshed
-    beside the answers; None = as PLANNER_REFRESH_EVERY says, by default never.
+    beside the answers; None = as PLANNER_REFRESH_EVERY says, by default never. Raises CannotStart for a setting that cannot be.
     """
-    plan = refresh or plan_of(os.environ)
+    try:
+        plan = refresh or plan_of(os.environ)
+        store = SqlStore(database_url or bootstrap.database_url(), lock_wait_s=LOCK_WAIT_S)
+    except (ValueError, BadDatabaseUrl) as e:
+        raise CannotStart(f"planner: {e}") from None
     own_database = {bootstrap.DATABASE_VARIABLE: database_url} if database_url else {}
     schedule = (
         None
@@ -69,7 +77,7 @@ def create_app(
         open_catalog=open_catalog or bootstrap.open_catalog,
         open_snapshot=bootstrap.open_snapshot_by,
         kept_snapshots=bootstrap.kept_snapshots,
-        store=SqlStore(database_url or bootstrap.database_url(), lock_wait_s=LOCK_WAIT_S),
+        store=store,
         desk=Desk(threads=threads, queue=queue, timeout_s=timeout_s),
         now=now or bootstrap.utc_now,
         upgrade=upgrade,

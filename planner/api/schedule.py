@@ -26,6 +26,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from planner.services.send_alerts import faults_in
+
 EVERY_VARIABLE: Final = "PLANNER_REFRESH_EVERY"
 REGIONS_VARIABLE: Final = "PLANNER_REFRESH_REGIONS"
 SOURCES_VARIABLE: Final = "PLANNER_REFRESH_SOURCES"
@@ -98,6 +100,9 @@ class State:
     snapshot_id: str | None = None
     failures: int = 0  # in a row
     failed_sources: tuple[Mapping[str, Any], ...] = ()
+    alert_faults: tuple[
+        str, ...
+    ] = ()  # what is wrong with the file of watched prices or whom it names; no failure of the refresh
     why: str | None = None  # there was no whole answer
 
 
@@ -122,6 +127,7 @@ def after(state: State, said: Mapping[str, Any], *, now: datetime) -> State:
         last_published=_text(now) if document["published"] else state.last_published,
         failures=state.failures + 1 if failed else 0,
         failed_sources=failed,
+        alert_faults=tuple(faults_in(document["alerts"], folders=False)),
         why=f"{len(failed)} of {len(document['sources'])} questions failed" if failed else None,
     )
 
@@ -248,7 +254,11 @@ class Schedule:
         """Return what is kept; nothing where the file is missing or not ours."""
         try:
             kept = json.loads((self._folder / STATE_FILE).read_text(encoding="utf-8"))
-            state = State(**kept | {"failed_sources": tuple(kept["failed_sources"])})
+            read = {
+                "failed_sources": tuple(kept["failed_sources"]),
+                "alert_faults": tuple(kept.get("alert_faults", ())),  # an older version did not write them
+            }
+            state = State(**kept | read)
         except (OSError, ValueError, TypeError, KeyError):
             return State()
         return state if type(state.failures) is int and state.failures >= 0 else State()
@@ -294,6 +304,8 @@ def _tell(state: State, said: Mapping[str, Any]) -> None:
             log.warning(
                 "%s%s: %s", failed["source"], f" ({failed['region']})" if failed["region"] else "", failed["why"]
             )
+        for fault in faults_in(document["alerts"]):
+            log.warning("alerts: %s", fault)
     elif said.get("busy"):
         log.info("prices are being refreshed by another process")
     else:

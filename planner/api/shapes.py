@@ -393,6 +393,9 @@ class RefreshState(Shape):
     snapshot_id: str | None
     failures: int = Field(description="in a row")
     failed_sources: list[dict[str, Any]]
+    alert_faults: list[str] = Field(
+        description="what is wrong with the file of watched prices, or why it could not be told; no failure of the refresh"
+    )
     why: str | None
 
 

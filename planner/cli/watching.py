@@ -12,6 +12,7 @@ from types import FrameType
 from planner.cli.errors import Exit, translated
 from planner.cli.output import complain, write
 from planner.ports import Document
+from planner.services.send_alerts import faults_in
 
 
 class Terminated(BaseException):
@@ -52,6 +53,8 @@ def _round(once: Callable[[], Document], form: str) -> None:
             raise
         complain(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC: {error}")
         return
+    for fault in faults_in(document["alerts"]):
+        complain(f"alerts: {fault}")
     if form == "table":
         write(f"{state_line(document)}\n")
     else:
@@ -73,5 +76,8 @@ def state_line(document: Document) -> str:
     jumps = sum(n["kind"] == "price_jump" for n in document["notices"])
     parts += [f"{jumps} moved by more than 30 %"] if jumps else []
     parts += [f"failed: {', '.join(failed)}"] if failed else []
-    parts += [f"{len(document['alerts'])} alerts"] if document["alerts"] else []
+    faults = len(faults_in(document["alerts"]))
+    told = len(document["alerts"]) - faults
+    parts += [f"{told} alert{'s' if told != 1 else ''}"] if told else []
+    parts += [f"{faults} fault{'s' if faults != 1 else ''} of alerts"] if faults else []
     return "; ".join(parts)

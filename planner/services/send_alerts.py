@@ -68,15 +68,29 @@ def alerts_after(
     Without a file of watches there is nothing to tell. It never raises for what is wrong with the watches, the record or a sink: the
     snapshot is published already, and the answer says what could not be told.
     """
+    try:
+        return _alerts_after(previous_catalog, new_catalog, watches_file, state_file, now)
+    except Exception as e:  # noqa: BLE001 - what is published stays published, whatever is wrong with telling of it
+        return [
+            _fault(
+                f"no alert was made: {watches_file}: {type(e).__name__}: {' '.join(str(e).split()) or 'no reason'}",
+                watches_file,
+            )
+        ]
+
+
+def _alerts_after(
+    previous_catalog: Catalog, new_catalog: Catalog, watches_file: Path, state_file: Path, now: datetime
+) -> list[Document]:
     if not watches_file.exists():
         return []
     faults: list[Document] = []
     try:
         watches = read_watches(watches_file)
     except SheetError as e:
-        return [_fault(f"no alert was made: {watches_file}: {'; '.join(e.faults)}")]
+        return [_fault(f"no alert was made: {watches_file}: {'; '.join(e.faults)}", watches_file)]
     except OSError as e:
-        return [_fault(f"no alert was made: {watches_file}: cannot be read: {e.strerror or e}")]
+        return [_fault(f"no alert was made: {watches_file}: cannot be read: {e.strerror or e}", watches_file)]
     state = _loaded(state_file, faults)
     found, state.baselines = alerts_of(
         watches.watches, state.baselines, previous_catalog.quotes(), new_catalog.quotes(), at=now
@@ -137,8 +151,14 @@ def _document(alert: Alert, snapshot_id: str, now: datetime) -> Document:
     }
 
 
-def _fault(message: str) -> Document:
-    return {"kind": "fault", "message": message}
+def faults_in(alerts: Iterable[Document], *, folders: bool = True) -> list[str]:
+    """Return what could not be told and why, a line each, of the `alerts` of a refresh; without `folders` files have their name alone."""
+    found = [(str(a["message"]), a.get("path")) for a in alerts if a.get("kind") == "fault"]
+    return [said if folders or path is None else said.replace(path, Path(path).name) for said, path in found]
+
+
+def _fault(message: str, path: Path | None = None) -> Document:
+    return {"kind": "fault", "message": message, "path": None if path is None else str(path)}
 
 
 def _delivered(sink: FileSink | WebhookSink, alerts: Sequence[Document], folder: Path) -> tuple[int, str | None]:
@@ -146,7 +166,11 @@ def _delivered(sink: FileSink | WebhookSink, alerts: Sequence[Document], folder:
     if not alerts:
         return 0, None
     if isinstance(sink, FileSink):
-        return _appended(folder / Path(sink.path).expanduser(), alerts)
+        try:
+            path = folder / Path(sink.path).expanduser()
+        except RuntimeError as e:  # ~somebody who is not known here
+            return 0, f"cannot be written: {e}"
+        return _appended(path, alerts)
     return _posted(sink, alerts)
 
 
@@ -190,6 +214,8 @@ def _posted(sink: WebhookSink, alerts: Sequence[Document]) -> tuple[int, str | N
                 sent += len(batch)
     except httpx.TimeoutException:
         return sent, f"no answer within {sink.timeout_s:g} s"
+    except (httpx.InvalidURL, UnicodeError) as e:  # a host that no name can be
+        return sent, f"is no address: {e}"
     except httpx.HTTPError as e:
         return sent, f"no connection: {e}" if str(e) else "no connection"
     return sent, None
@@ -201,7 +227,7 @@ def _loaded(path: Path, faults: list[Document]) -> State:
     try:
         said = json.loads(path.read_text(encoding="utf-8"))
         if (version := said["version"]) != STATE_VERSION:
-            faults.append(_fault(f"{path}: the record of alerts is of version {version} and is begun anew"))
+            faults.append(_fault(f"{path}: the record of alerts is of version {version} and is begun anew", path))
             return State()
         for row in said["baselines"]:
             state.baselines[row["watch"], row["key"]] = Baseline(
@@ -214,7 +240,7 @@ def _loaded(path: Path, faults: list[Document]) -> State:
     except FileNotFoundError:
         pass
     except (OSError, ValueError, KeyError, TypeError, AttributeError, InvalidOperation) as e:
-        faults.append(_fault(f"{path}: the record of alerts cannot be read and is begun anew: {e}"))
+        faults.append(_fault(f"{path}: the record of alerts cannot be read and is begun anew: {e}", path))
         return State()
     return state
 
@@ -246,6 +272,8 @@ def _kept(path: Path, state: State, faults: list[Document]) -> bool:
         temporary.replace(path)
     except OSError as e:
         temporary.unlink(missing_ok=True)
-        faults.append(_fault(f"{path}: the record of alerts cannot be written, nothing was told: {e.strerror or e}"))
+        faults.append(
+            _fault(f"{path}: the record of alerts cannot be written, nothing was told: {e.strerror or e}", path)
+        )
         return False
     return True

@@ -182,6 +182,19 @@ def test_failed_sources_are_told_and_leave_the_server_ready(serve: Callable[...,
     assert (healed["failures"], healed["failed_sources"], healed["why"]) == (0, [], None)
 
 
+def test_a_broken_file_of_watches_does_not_fail_the_refresh(serve: Callable[..., Server], tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "alerts.toml").write_text("[[watch]\nname = 5\n", encoding="utf-8")
+    server = serve("--refresh-every", "1h", "--refresh-source", "quotas", "--refresh-region", "us-east-1")
+    state = server.until(lambda s: s["last_run"] is not None and not s["running"])
+    assert (state["failures"], state["why"], state["failed_sources"]) == (0, None, [])
+    assert state["last_published"] == state["last_success"] is not None
+    (fault,) = state["alert_faults"]
+    assert fault.startswith("no alert was made: alerts.toml: is not TOML: ")
+    assert sum("alerts.toml" in line for line in server.log().splitlines()) == 1
+    assert "Traceback" not in server.log()
+
+
 def test_answers_do_not_wait_for_a_refresh_and_its_end_is_graceful(serve: Callable[..., Server], aws: FakeAws) -> None:
     aws.fail("slow", action="DescribeSpotPriceHistory", seconds=20)
     server = serve("--refresh-every", "1h", "--refresh-source", SOURCES, "--refresh-region", "us-east-1")
@@ -197,6 +210,26 @@ def test_answers_do_not_wait_for_a_refresh_and_its_end_is_graceful(serve: Callab
     assert "Application shutdown complete" in server.log()
     assert "Traceback" not in server.log()
     assert not Path(f"/proc/{refreshers[0]}").exists()
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({"PLANNER_REFRESH_EVERY": "6"}, "PLANNER_REFRESH_EVERY: '6' is not an interval; write it as 30m, 6h or 1d"),
+        ({"PLANNER_DATABASE_URL": "oracle://x:secret@y/z"}, "database 'oracle' is not supported; give sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE"),
+    ],
+)  # fmt: skip
+def test_settings_that_cannot_be_end_any_server_in_one_line(tmp_path: Path, environment: dict[str, str], message: str) -> None:  # fmt: skip
+    told = subprocess.run(
+        [sys.executable, "-m", "uvicorn", "--factory", "planner.api.app:create_app", "--port", "0"],
+        capture_output=True,
+        text=True,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PLANNER_DATA_DIR": str(tmp_path / "data")} | environment,
+        check=False,
+        timeout=60,
+    )  # fmt: skip
+    assert told.returncode != 0
+    assert told.stderr == f"planner: {message}\n"
 
 
 def test_no_refresh_unless_it_is_asked_for(serve: Callable[..., Server], aws: FakeAws) -> None:

@@ -58,7 +58,7 @@ def test_pause_after_failures_doubles_up_to_the_interval(failures: int, busy: bo
 
 def document(**more: Any) -> dict[str, Any]:
     read = {"source": "spot", "region": "us-east-1", "state": "read", "why": None, "kept_as_of": None}
-    return {"snapshot_id": "abc", "published": True, "sources": [read]} | more
+    return {"snapshot_id": "abc", "published": True, "sources": [read], "alerts": []} | more
 
 
 def test_state_after_a_whole_refresh() -> None:
@@ -83,6 +83,15 @@ def test_state_after_a_source_failed_keeps_the_last_success() -> None:
     assert (state.failures, state.why) == (1, "1 of 2 questions failed")
     assert state.failed_sources[0]["why"] == "access denied to savingsplans:DescribeSavingsPlansOfferingRates"
     assert state.failed_sources[0]["kept_as_of"] == "2026-07-19T00:00:00Z"
+
+
+def test_a_broken_file_of_watches_is_told_and_is_no_failure() -> None:
+    fault = {"kind": "fault", "message": "no alert was made: /srv/data/alerts.toml: is not TOML", "path": "/srv/data/alerts.toml"}  # fmt: skip
+    said = document(alerts=[{"kind": "moved", "message": "p5 is cheaper"}, fault])
+    state = after(State(failures=2, why="it failed"), {"document": said}, now=NOW)
+    assert state.alert_faults == ("no alert was made: alerts.toml: is not TOML",)
+    assert (state.failures, state.why, state.last_published) == (0, None, "2026-07-20T12:00:00Z")
+    assert after(state, {"document": document()}, now=NOW).alert_faults == ()
 
 
 def test_state_after_a_failure_tells_no_paths() -> None:

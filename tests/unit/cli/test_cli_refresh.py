@@ -68,11 +68,11 @@ def test_the_state_of_a_round_is_one_line():
         asked("spot", state="failed"),
         asked("spot", "us-west-2", state="failed"),
         notices=[{"kind": "price_jump"}, {"kind": "note"}],
-        alerts=[{"message": "p5"}],
+        alerts=[{"kind": "moved", "message": "p5"}, {"kind": "fault", "message": "alerts.toml: is not TOML"}],
     )
     assert state_line(said) == (
         "2026-11-30T12:00:00Z snapshot 0123456789ab published; 2,745 prices (5 new, 3 changed, 1 withdrawn); "
-        "1 moved by more than 30 %; failed: spot; 1 alerts"
+        "1 moved by more than 30 %; failed: spot; 1 alert; 1 fault of alerts"
     )
 
 

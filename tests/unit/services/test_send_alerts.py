@@ -209,6 +209,36 @@ def test_watches_that_cannot_be_read_are_said_and_not_raised(tell):
     assert "alerts.toml: watch 1: name must be a text on one line, not 5" in fault["message"]
 
 
+@pytest.mark.parametrize(
+    ("watches", "why"),
+    [
+        (WATCH + '[[webhook]]\nurl = "http://127.0.0.1:1/"\ntimeout_s = nan', "timeout_s must be above 0 and at most 60"),
+        (WATCH + '[[file]]\npath = "~nobody-of-this-name/alerts"', "file ~nobody-of-this-name/alerts: cannot be written: "),
+        (WATCH + '[[file]]\npath = "' + "a" * 5000 + '"', "cannot be written: File name too long"),
+        (WATCH + '[[webhook]]\nurl = "https://' + "a" * 70 + '..example/"', "is no address: "),
+        ("a = " + "[" * 5000, "is not TOML"),
+    ],
+)  # fmt: skip
+def test_odd_watches_are_a_fault_and_never_raise(tell, watches, why):
+    *_, fault = tell("98.32", "55.04", watches)
+    assert fault["kind"] == "fault"
+    assert why in fault["message"]
+    assert "\n" not in fault["message"]
+
+
+def test_whatever_goes_wrong_with_alerts_is_one_line(tell, tmp_path, monkeypatch):
+    def breaks(path):
+        raise ZeroDivisionError("a bug\nof ours")
+
+    monkeypatch.setattr("planner.services.send_alerts.read_watches", breaks)
+    (fault,) = tell("98.32", "55.04", WATCH)
+    assert fault == {
+        "kind": "fault",
+        "message": f"no alert was made: {tmp_path / 'alerts.toml'}: ZeroDivisionError: a bug of ours",
+        "path": str(tmp_path / "alerts.toml"),
+    }
+
+
 @pytest.mark.parametrize("text", ["{", "[]", '{"version": 9}', '{"version": 1, "baselines": [{}], "waiting": {}}'])
 def test_a_record_that_cannot_be_read_is_begun_anew(tell, tmp_path, text):
     (tmp_path / "state.json").write_text(text, encoding="utf-8")
