@@ -4,6 +4,7 @@ PricingError
 ├── CurrencyError        unlike currencies or units met in one sum or comparison
 ├── TableError           a shipped table or price sheet has a row that cannot be right (file, line, column, why)
 ├── SnapshotError        a snapshot file is missing, foreign or damaged
+│   └── SnapshotNotWritten   it cannot be put on the disk
 ├── ReplyError           a provider's reply has not the shape that it must have (source, where, why)
 │   └── NotOnePrice      a reply leaves no price, or several, where exactly one must be left
 ├── SourceFailed         a source gave no complete answer: which, why, and what to do about it
@@ -39,6 +40,10 @@ class TableError(PricingError):
 
 class SnapshotError(PricingError):
     """A snapshot file is missing, not ours, of another format version, or damaged."""
+
+
+class SnapshotNotWritten(SnapshotError):  # noqa: N818 - reads as what it says
+    """A snapshot could not be put on the disk: read-only, not ours, or full. Nothing was there before and nothing is there now."""
 
 
 class ReplyError(PricingError):

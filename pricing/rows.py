@@ -14,6 +14,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import StrEnum
 from functools import cache
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 Row = TypeVar("Row")
@@ -78,6 +79,12 @@ def _column(name: str, annotation: Any) -> Column:
     raise TypeError(f"{name}: do not know how to keep {annotation!r} in a row")
 
 
+UNLIKE_WHERE_EQUAL = frozenset({_money_text, _finite})
+"""Ways to a cell that differ for equal values: 55.04 and 55.040, 0.0 and -0.0."""
+
+JSON_TEXT: Callable[[str], str] = json.JSONEncoder(ensure_ascii=False).encode
+"""A text as JSON writes it."""
+
 _KNOWN: dict[type, tuple[Column, ...]] = {}
 
 
@@ -105,6 +112,59 @@ def canonical(value: Any) -> str:
     """Return one line of JSON that is the same for equal values: sorted keys, unknown (None) left out."""
     named = {c.name: cell for c, cell in zip(columns(type(value)), cells(value), strict=True) if cell is not None}
     return json.dumps(named, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def cell_columns(kind: type[Any], rows: Sequence[Any]) -> list[list[Cell]]:
+    """Return the cells of many values of one kind, column by column; raises like `cells`.
+
+    A column holds the same few days, names and options over and over: each is turned once, where equal values have equal cells.
+    """
+    cols = columns(kind)
+    try:
+        return [_cells_of(column, map(attrgetter(column.name), rows)) for column in cols]
+    except (TypeError, ValueError):  # once more, row by row: it names the field
+        return list(map(list, zip(*map(cells, rows), strict=True)))
+
+
+def _cells_of(column: Column, items: Iterable[Any]) -> list[Cell]:
+    turn = column.to_cell
+    if turn in UNLIKE_WHERE_EQUAL:
+        return [None if item is None else turn(item) for item in items]
+    return list(map(_Once(turn).__getitem__, items))
+
+
+class _Once(dict[Any, Any]):
+    """Turns each value once; None stays None."""
+
+    def __init__(self, turn: Callable[[Any], Any]) -> None:
+        super().__init__({None: None})
+        self._turn = turn
+
+    def __missing__(self, value: Any) -> Any:
+        made = self[value] = self._turn(value)
+        return made
+
+
+def _named_text(name: str) -> Callable[[str], str]:
+    return lambda cell: name + JSON_TEXT(cell)
+
+
+def canonical_lines(kind: type[Any], made: Sequence[Sequence[Cell]], before: str = "") -> list[str]:
+    """Return the lines of `canonical` for rows given as columns of cells, `before` in front of each."""
+    parts = []
+    for column, column_cells in sorted(zip(columns(kind), made, strict=True), key=lambda pair: pair[0].name):
+        if column_cells.count(None) == len(column_cells):
+            continue
+        name = f'"{column.name}":'
+        if column.sql_type == "TEXT":
+            parts.append(list(map(_Once(_named_text(name)).__getitem__, column_cells)))
+        else:
+            parts.append([None if cell is None else f"{name}{cell!r}" for cell in column_cells])
+    if not parts:
+        return [f"{before}{{}}"] * (len(made[0]) if made else 0)
+    if any(None in part for part in parts):
+        return [f"{before}{{{','.join(filter(None, row))}}}" for row in zip(*parts, strict=True)]
+    return [f"{before}{{{','.join(row)}}}" for row in zip(*parts, strict=True)]
 
 
 def from_canonical(kind: type[Row], line: str) -> Row:

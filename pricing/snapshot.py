@@ -10,14 +10,16 @@ import errno
 import os
 import sqlite3
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
+from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pricing.catalog import Catalog
-from pricing.errors import SnapshotError
+from pricing.errors import SnapshotError, SnapshotNotWritten
 from pricing.market import (
     CapacityBlock,
     Discount,
@@ -29,10 +31,13 @@ from pricing.market import (
     ZoneOffering,
 )
 from pricing.model import Accelerator, InstanceType, Interruption, PurchaseOption, Quote, Rate, SnapshotMeta, SourceAge
-from pricing.rows import canonical, cells, columns
+from pricing.rows import Cell, canonical_lines, cell_columns, columns
 
 if TYPE_CHECKING:
     from pricing.contents import SnapshotContents
+
+Tables: TypeAlias = dict[str, list[list[Cell]]]
+"""Every table of a snapshot as columns of cells."""
 
 APPLICATION_ID = 0x67637031  # "gcp1" in the SQLite header: the file is ours
 FORMAT_VERSION = 2  # a reader refuses any other; raise it when a table changes
@@ -101,38 +106,76 @@ def snapshot_file_name(meta: SnapshotMeta) -> str:
 
 def content_id(contents: SnapshotContents) -> str:
     """Return 16 hex digits of the SHA-256 of the content; the order of rows, the time and the file format do not matter."""
-    import hashlib  # noqa: PLC0415 - readers do not hash
-
-    lines = [f"{table}\t{canonical(row)}" for table, _, _ in TABLES for row in getattr(contents, table)]
-    lines += [f"aliases\t{alias}\t{name}" for alias, name in contents.aliases.items()]
-    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
+    return _id_of(_tables_of(contents), contents.aliases)
 
 
 def write_snapshot(
     path: Path, contents: SnapshotContents, *, published_at: datetime, origin: str, replace: bool = False
 ) -> SnapshotMeta:
-    """Write the snapshot at `path` in one step and return what it says of itself.
+    """Write the snapshot at `path` in one step and return what it says of itself; SnapshotError where that cannot be done.
 
     A file of the same content that is already there is kept; one of other content is never overwritten, unless `replace`
     (for build outputs alone): then the new file takes its name and readers of the old one keep it until they close it.
     """
-    meta = _meta_of(contents, published_at=published_at, origin=origin)
-    if path.exists() and not replace:
-        return _same_or_refuse(path, meta)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    tables, snapshot_id = _publishable(contents)
+    meta = _meta_of(contents, snapshot_id, published_at=published_at, origin=origin)
+    return _written(path, tables, contents.aliases, meta, replace=replace)
+
+
+def write_snapshot_in(
+    folder: Path, contents: SnapshotContents, *, published_at: datetime, origin: str
+) -> tuple[Path, SnapshotMeta]:
+    """Write the snapshot into a folder under its own name (`snapshot_file_name`); return where it lies and what it says of itself."""
+    tables, snapshot_id = _publishable(contents)
+    meta = _meta_of(contents, snapshot_id, published_at=published_at, origin=origin)
+    path = folder / snapshot_file_name(meta)
+    return path, _written(path, tables, contents.aliases, meta, replace=False)
+
+
+def _publishable(contents: SnapshotContents) -> tuple[Tables, str]:
+    """Return the cells of every table and their id: worked out once, as both take their time with 100,000 prices."""
+    try:
+        tables = _tables_of(contents)
+        return tables, _id_of(tables, contents.aliases)
+    except (TypeError, ValueError) as e:
+        raise SnapshotError(f"cannot publish: {e}") from e
+
+
+def _tables_of(contents: SnapshotContents) -> Tables:
+    return {table: cell_columns(kind, getattr(contents, table)) for table, kind, _ in TABLES}
+
+
+def _id_of(tables: Tables, aliases: Mapping[str, str]) -> str:
+    import hashlib  # noqa: PLC0415 - readers do not hash
+
+    lines = [line for table, kind, _ in TABLES for line in canonical_lines(kind, tables[table], f"{table}\t")]
+    lines += [f"aliases\t{alias}\t{name}" for alias, name in aliases.items()]
+    lines.sort()
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def _written(
+    path: Path, tables: Tables, aliases: Mapping[str, str], meta: SnapshotMeta, *, replace: bool
+) -> SnapshotMeta:
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
     try:
-        _fill(temporary, contents, meta)
-        _flush(temporary)
-        if replace:
-            temporary.replace(path)
-        elif not _link(temporary, path):
+        if path.exists() and not replace:
             return _same_or_refuse(path, meta)
-        _flush(path.parent)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            _fill(temporary, tables, aliases, meta)
+            _flush(temporary)
+            if replace:
+                temporary.replace(path)
+            elif not _link(temporary, path):
+                return _same_or_refuse(path, meta)
+            _flush(path.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
     except OSError as e:
-        raise SnapshotError(f"{path}: cannot write the snapshot: {e.strerror or e}") from e
-    finally:
-        temporary.unlink(missing_ok=True)
+        raise SnapshotNotWritten(f"{path}: cannot write the snapshot: {e.strerror or e}") from e
+    except sqlite3.OperationalError as e:  # SQLite's own words for a full disk
+        raise SnapshotNotWritten(f"{path}: cannot write the snapshot: {e}") from e
     return meta
 
 
@@ -155,16 +198,25 @@ def read_meta(path: Path) -> SnapshotMeta:
 
 def verify_snapshot(path: Path) -> SnapshotMeta:
     """Read every row, work the id out again and return the meta; SnapshotError if the content is not what the id says."""
-    with open_snapshot(path) as catalog:
-        found = content_id(catalog.contents())
-        if found != catalog.meta.snapshot_id:
-            raise SnapshotError(
-                f"{path}: damaged snapshot: its content has id {found}, it says {catalog.meta.snapshot_id}; {remedy(path)}"
-            )
-        return catalog.meta
+    with closing(_connect(path)) as connection, _readable(path):
+        meta = _read_meta(connection)
+        tables = {table: _stored(connection, table, kind) for table, kind, _ in TABLES}
+        found = _id_of(tables, dict(connection.execute("SELECT alias, name FROM aliases")))
+    if found != meta.snapshot_id:
+        raise SnapshotError(
+            f"{path}: damaged snapshot: its content has id {found}, it says {meta.snapshot_id}; {remedy(path)}"
+        )
+    return meta
 
 
-def _meta_of(contents: SnapshotContents, *, published_at: datetime, origin: str) -> SnapshotMeta:
+def _stored(connection: sqlite3.Connection, table: str, kind: type) -> list[list[Cell]]:
+    """Return the cells of a table as they stand in the file, column by column: the id is one of cells, so no row needs to be made of them."""
+    names = [c.name for c in columns(kind)]
+    rows = connection.execute(f"SELECT {', '.join(names)} FROM {table}").fetchall()  # noqa: S608 - names are ours, from TABLES
+    return [list(map(itemgetter(place), rows)) for place in range(len(names))]
+
+
+def _meta_of(contents: SnapshotContents, snapshot_id: str, *, published_at: datetime, origin: str) -> SnapshotMeta:
     if published_at.tzinfo is None:
         raise SnapshotError(f"published_at must say its time zone: {published_at.isoformat()}")
     on_demand = [q for q in contents.quotes if q.purchase_option is PurchaseOption.ON_DEMAND]
@@ -172,10 +224,6 @@ def _meta_of(contents: SnapshotContents, *, published_at: datetime, origin: str)
     quoted = [q.retrieved_at for q in on_demand if q.provider == "aws"] or [q.retrieved_at for q in on_demand]
     if not quoted:
         raise SnapshotError("a snapshot needs at least one on-demand quote: its date is that of the newest")
-    try:
-        snapshot_id = content_id(contents)
-    except (TypeError, ValueError) as e:
-        raise SnapshotError(f"cannot publish: {e}") from e
     return SnapshotMeta(
         snapshot_id=snapshot_id,
         as_of=max(quoted),
@@ -187,7 +235,7 @@ def _meta_of(contents: SnapshotContents, *, published_at: datetime, origin: str)
     )
 
 
-def _fill(path: Path, contents: SnapshotContents, meta: SnapshotMeta) -> None:
+def _fill(path: Path, tables: Tables, aliases: Mapping[str, str], meta: SnapshotMeta) -> None:
     """Write all tables; rows sorted by their key, so the same content gives the same pages."""
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
@@ -212,8 +260,8 @@ def _fill(path: Path, contents: SnapshotContents, meta: SnapshotMeta) -> None:
             ],
         )
         for table, kind, key in TABLES:
-            _fill_table(db, table, kind, key, getattr(contents, table))
-        db.executemany("INSERT INTO aliases VALUES (?, ?)", sorted(contents.aliases.items()))
+            _fill_table(db, table, kind, key, tables[table])
+        db.executemany("INSERT INTO aliases VALUES (?, ?)", sorted(aliases.items()))
         for statement in INDICES:
             db.execute(statement)
         db.execute("COMMIT")
@@ -221,23 +269,22 @@ def _fill(path: Path, contents: SnapshotContents, meta: SnapshotMeta) -> None:
         db.execute("VACUUM")
 
 
-def _fill_table(db: sqlite3.Connection, table: str, kind: type, key: str, rows: Iterable[Any]) -> None:
+def _fill_table(db: sqlite3.Connection, table: str, kind: type, key: str, made: list[list[Cell]]) -> None:
     cols = columns(kind)
-    names = [c.name for c in cols]
-    places = [names.index(name.strip()) for name in key.split(",")]
     db.execute(f"CREATE TABLE {table} ({', '.join(f'{c.name} {c.sql_type}' for c in cols)})")
-    kept: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-    for row in rows:
-        made = cells(row)
-        # two cells of one column may be None and text: pairs keep them comparable
-        identity = tuple((made[i] is not None, made[i]) for i in places)
-        if identity in kept:
-            raise SnapshotError(
-                f"cannot publish: two rows of {table} for {', '.join(str(v) for known, v in identity if known)}"
-            )
-        kept[identity] = made
+    names = [c.name for c in cols]
+    parts: list[list[Any]] = [made[names.index(name.strip())] for name in key.split(",")]
+    # two cells of one column may be None and text: pairs keep them comparable
+    known = [part if None not in part else [(cell is not None, cell) for cell in part] for part in parts]
+    identities = list(zip(*known, strict=True))
+    order = sorted(range(len(identities)), key=identities.__getitem__)
+    for one, other in pairwise(order):
+        if identities[one] == identities[other]:
+            said = ", ".join(str(part[one]) for part in parts if part[one] is not None)
+            raise SnapshotError(f"cannot publish: two rows of {table} for {said}")
+    rows = list(zip(*made, strict=True))
     marks = ", ".join("?" * len(cols))
-    db.executemany(f"INSERT INTO {table} VALUES ({marks})", [kept[identity] for identity in sorted(kept)])  # noqa: S608 - names are ours, from TABLES
+    db.executemany(f"INSERT INTO {table} VALUES ({marks})", map(rows.__getitem__, order))  # noqa: S608 - names are ours, from TABLES
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections import defaultdict
 from dataclasses import replace
 from datetime import date, datetime, timedelta
@@ -10,11 +9,12 @@ from pathlib import Path
 
 from pricing.checks import Finding, check_snapshot
 from pricing.contents import SnapshotContents
+from pricing.errors import SnapshotNotWritten
 from pricing.market import Notice, NoticeKind
 from pricing.model import SHIPPED, SnapshotMeta
 from pricing.refresh.errors import NotPublished, NotWritable
 from pricing.refresh.origin import CATALOG
-from pricing.snapshot import content_id, snapshot_file_name, write_snapshot
+from pricing.snapshot import write_snapshot_in
 
 OF_THE_MARKET = frozenset(
     {"names_known", "currency_and_unit", "discounts_below_on_demand", "larger_not_cheaper", "capacity_blocks_only"}
@@ -64,24 +64,11 @@ def publish(
     if after is not None and after.origin != SHIPPED:
         published_at = max(now, after.published_at + TICK)
     try:
-        name = snapshot_file_name(
-            SnapshotMeta(
-                snapshot_id=content_id(contents),
-                as_of=published_at,
-                published_at=published_at,
-                origin=origin,
-                sources=(),
-                quote_count=0,
-                instance_type_count=0,
-            )
-        )
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / name
-        return path, write_snapshot(path, contents, published_at=published_at, origin=origin)
-    except OSError as e:
-        raise NotWritable(f"{folder}: cannot be written: {e.strerror or e}; the snapshot before stays") from e
-    except sqlite3.OperationalError as e:  # SQLite's own words for a full disk
-        raise NotWritable(f"{folder}: cannot be written: {e}; the snapshot before stays") from e
+        return write_snapshot_in(folder, contents, published_at=published_at, origin=origin)
+    except SnapshotNotWritten as e:
+        cause = e.__cause__
+        why = cause.strerror or cause if isinstance(cause, OSError) else cause
+        raise NotWritable(f"{folder}: cannot be written: {why}; the snapshot before stays") from e
 
 
 def sweep(folder: Path, *, now: datetime) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import replace
-from datetime import UTC, datetime
+from dataclasses import fields, replace
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 
@@ -20,7 +22,7 @@ from hypothesis import strategies as st
 from small_contents import LATER, MOMENT, quote, shape, small_contents
 
 from pricing import snapshot
-from pricing.errors import SnapshotError
+from pricing.errors import SnapshotError, SnapshotNotWritten
 from pricing.model import PurchaseOption
 from pricing.publish import main, publish_shipped
 from pricing.snapshot import (
@@ -30,6 +32,7 @@ from pricing.snapshot import (
     snapshot_file_name,
     verify_snapshot,
     write_snapshot,
+    write_snapshot_in,
 )
 from pricing.static import load_tables
 
@@ -81,6 +84,37 @@ def test_as_of_is_the_day_of_the_newest_on_demand_quote_even_if_spot_is_newer(tm
         tmp_path / "s", small_contents(quotes=(*small_contents().quotes, spot)), published_at=LATER, origin="import"
     )
     assert meta.as_of == MOMENT
+
+
+def test_the_id_is_the_hash_of_sorted_lines_of_json_whatever_works_it_out() -> None:
+    """The id names what was published years ago: here it is spelled out with nothing of ours."""
+    odd = quote("aws", 'g6.x"large\\ü\n', "us-east-1", "0.80480", upfront=Decimal("-0.0"), notes="", derived=True)
+    same = replace(odd, instance_type="g6.2xlarge", effective_unit_price=Decimal("0.8048"), retrieved_at=datetime(2026, 7, 20, 2, tzinfo=timezone(timedelta(hours=2))))  # fmt: skip
+    flat = shape("aws", "z", "L4", 1, memory_gib=-0.0, network_gbps=0.0, vcpus=1, device_fraction=1e-7)
+    contents = small_contents(
+        quotes=(*small_contents().quotes, odd, same), instance_types=(*small_contents().instance_types, flat)
+    )
+    lines = [f"aliases\t{alias}\t{name}" for alias, name in contents.aliases.items()]
+    for table in ("accelerators", "instance_types", "quotes", "rates", "interruptions", "sources"):
+        for row in getattr(contents, table):
+            said = {field.name: plain(getattr(row, field.name)) for field in fields(row)}
+            known = {name: value for name, value in said.items() if value is not None}
+            lines.append(f"{table}\t{json.dumps(known, sort_keys=True, separators=(',', ':'), ensure_ascii=False)}")
+    assert content_id(contents) == hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
+
+
+def plain(value: object) -> object:
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat()
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return json.dumps(dict(value), sort_keys=True, separators=(",", ":"))
+    return value
 
 
 @given(st.randoms(use_true_random=False))
@@ -339,7 +373,7 @@ def test_the_file_cannot_be_written_through_a_catalog(path: Path) -> None:
 READER = """
 import sys, time
 from pathlib import Path
-from pricing.errors import SnapshotError
+from pricing.errors import SnapshotError, SnapshotNotWritten
 from pricing.snapshot import open_snapshot
 path, until, seen = Path(sys.argv[1]), time.monotonic() + 60, set()
 print("ready", flush=True)
@@ -455,3 +489,31 @@ def test_opening_and_reading_a_region_takes_milliseconds(tmp_path: Path) -> None
     said = f"open + {len(quotes)} quotes of us-east-1 + {len(types)} instance types: best {min(took_ms):.1f} ms, median {sorted(took_ms)[10]:.1f} ms"
     sys.stdout.write(said)  # shown by pytest -s -m benchmark
     assert min(took_ms) < 25, said
+
+
+def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SnapshotNotWritten, match=r"file/deeper/s\.sqlite: cannot write the snapshot: Not a directory"):
+        write_snapshot(tmp_path / "file" / "deeper" / "s.sqlite", small_contents(), published_at=LATER, origin="import")
+
+
+def test_a_full_disk_is_one_clear_line_and_leaves_nothing(tmp_path: Path) -> None:
+    code = (
+        "import resource, signal, sys; from pathlib import Path; from small_contents import *; from pricing.snapshot import write_snapshot\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"
+        "write_snapshot(Path(sys.argv[1]), small_contents(), published_at=LATER, origin='import')"
+    )
+    folder = tmp_path / "full"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(folder / "s.sqlite")],
+        capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "SnapshotNotWritten" in done.stderr.splitlines()[-1]
+    assert names_in(folder) == []
+
+
+def test_a_snapshot_is_written_into_its_folder_under_its_own_name(tmp_path: Path) -> None:
+    path, meta = write_snapshot_in(tmp_path / "new", small_contents(), published_at=LATER, origin="refresh")
+    assert path == tmp_path / "new" / f"2026-11-30-{content_id(small_contents())}.sqlite"
+    assert verify_snapshot(path) == meta
