@@ -113,7 +113,11 @@ def merge(
             refused[reading.source, reading.scope.region] = why
     failed = [
         *failures,
-        *(Failure(source=source, region=region, why=why) for (source, region), why in refused.items()),
+        *(
+            Failure(source=r.source, region=r.scope.region, why=refused[key], provider=r.scope.provider)
+            for r in taken
+            if (key := (r.source, r.scope.region)) in refused
+        ),
     ]
     kept = tuple(Kept(failure=f, as_of=newest(start, f)) for f in failed)
 

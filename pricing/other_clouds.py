@@ -111,6 +111,7 @@ def gpuhunt_sources(aliases: Mapping[str, str] | None = None) -> tuple[Source, .
     return tuple(
         Source(
             name=f"{GROUP}.{ours}",
+            provider=ours,
             regional=False,
             needs_credentials=False,
             default=False,

@@ -73,6 +73,7 @@ class Source:
     """One source: its name, whether it is asked region by region, what it needs, and the function that asks it."""
 
     name: str
+    provider: str = "aws"  # whose prices it gives
     regional: bool
     needs_credentials: bool
     default: bool  # asked without being named

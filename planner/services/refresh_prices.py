@@ -36,6 +36,7 @@ from pricing.spot_statistics import OnDemand, on_demand_prices, statistics_of
 
 PROVIDER = "aws"
 EVERYWHERE = "all"
+DEFAULT_REGION = "us-east-1"
 SERVICE = "refresh"
 """Source of the notices about the refresh itself."""
 
@@ -69,7 +70,7 @@ class PriceRecords(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshRequest:
-    """What to ask. Empty `sources`: the default ones; empty `regions`: those of the account, else those of the snapshot."""
+    """What to ask. Empty `sources`: the default ones; empty `regions`: those of the account; without credentials us-east-1; where the account may not list them, those of the snapshot."""
 
     regions: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
@@ -181,9 +182,17 @@ class _Refresh:
         if self._around.enabled_regions is not None and no_credentials is None:
             try:
                 return tuple(self._around.enabled_regions())
+            except CredentialsMissing as e:  # none of the sources asked needs any
+                no_credentials = e
             except SourceFailed as e:
                 self._note(f"{e}; asked about the {len(snapshot)} regions of the snapshot instead", "regions")
-        return snapshot
+        if no_credentials is None or named:
+            return snapshot
+        self._note(
+            f"without credentials asked about {DEFAULT_REGION} alone, as the public files have hundreds of MB a region; --region names others",
+            "regions",
+        )
+        return (DEFAULT_REGION,)
 
     def _asks(self, base: Catalog, regions: Iterable[str]) -> dict[str | None, Ask]:
         types = frozenset(t.instance_type for t in base.instance_types(PROVIDER))
@@ -235,7 +244,12 @@ class _Refresh:
                 )
             else:
                 failures.append(
-                    Failure(source=unit.source.name, region=unit.region, why=_why(outcome.failure), provider=PROVIDER)
+                    Failure(
+                        source=unit.source.name,
+                        region=unit.region,
+                        why=_why(outcome.failure),
+                        provider=unit.source.provider,
+                    )
                 )
         with only_publisher(around.data_dir):
             base = self._opened.enter_context(around.open_newest())  # anew: a sheet may have been imported meanwhile

@@ -108,11 +108,11 @@ def _incomplete(now: int, what: str, had: int) -> str:
 
 def newest(contents: SnapshotContents, failure: Failure) -> datetime | None:
     """Return the moment of the newest figure that a failed source could have replaced."""
-    group, _, cloud = failure.source.partition(".")  # "gpuhunt.gcp": a source of one other cloud
+    group = failure.source.partition(".")[0]  # "gpuhunt.gcp": a source of one other cloud
     table, options = SPEAKS_FOR.get(group, ("", frozenset()))
     found: list[datetime] = []
     for row in getattr(contents, table, ()):
-        if row.provider != (cloud or failure.provider) or (options and row.purchase_option not in options):
+        if row.provider != failure.provider or (options and row.purchase_option not in options):
             continue
         if failure.region is not None and getattr(row, "region", failure.region) != failure.region:
             continue

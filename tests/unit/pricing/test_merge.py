@@ -327,9 +327,9 @@ def test_a_failed_source_that_was_never_read_says_so():
 
 
 def test_a_source_of_another_cloud_keeps_that_cloud():
-    failure = Failure(source="gpuhunt.lambda", region=None, why="no network")
+    failure = Failure(source="gpuhunt.lambda", region=None, why="no network", provider="lambda")
     assert merged(failures=[failure]).kept[0].as_of == MOMENT
-    assert merged(failures=[replace(failure, source="gpuhunt.runpod")]).kept[0].as_of is None
+    assert merged(failures=[replace(failure, source="gpuhunt.runpod", provider="runpod")]).kept[0].as_of is None
 
 
 # -- price moves, currencies, unknown types -----------------------------------------------------------------------

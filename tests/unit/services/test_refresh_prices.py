@@ -321,6 +321,46 @@ def test_without_a_permission_for_them_they_are_those_of_the_snapshot(place):
     assert any("of the snapshot instead" in n["detail"] for n in document["notices"])
 
 
+def none_found() -> None:
+    raise CredentialsMissing(source="AWS sts", why="no credentials were found", remedy="set AWS_PROFILE")
+
+
+@pytest.mark.parametrize("needs_credentials", [True, False])
+def test_without_credentials_and_a_region_one_region_is_asked_and_that_is_said(place, needs_credentials):
+    files = source("price_list_files", default=not needs_credentials, needs_credentials=False)
+    place.sources = (source(default=needs_credentials), files)
+    place.over = {"check_credentials": none_found, "enabled_regions": none_found}
+    document = place.refresh(regions=())
+    assert [s["region"] for s in document["sources"] if s["state"] == "read"] == ["us-east-1"]
+    (said,) = [n for n in document["notices"] if n["subject"] == "regions"]
+    assert "us-east-1 alone" in said["detail"]
+    assert said["detail"].endswith("; --region names others")
+
+
+def test_without_credentials_regions_that_are_named_are_asked(place):
+    files = source("price_list_files", needs_credentials=False)
+    place.sources = (files,)
+    place.over = {"check_credentials": none_found, "enabled_regions": none_found}
+    asked = lambda *names: {s["region"] for s in place.refresh(regions=names)["sources"]}  # noqa: E731
+    assert asked("us-west-2", "us-east-1") == {"us-west-2", "us-east-1"}
+    place.now += HOUR
+    assert asked("all") == {q.region for q in place.open(place.shipped).quotes(providers=["aws"])}
+
+
+def test_a_failed_source_of_another_cloud_keeps_that_clouds_prices_with_their_age(place):
+    scope = Scope(provider="gcp", region=None, tables=frozenset({"quotes"}), purchase_options=frozenset({PurchaseOption.ON_DEMAND}))  # fmt: skip
+    price = Quote(provider="gcp", instance_type="a3-highgpu-8g", region="us-central1", purchase_option=PurchaseOption.ON_DEMAND, list_unit_price=Decimal(88), effective_unit_price=Decimal(88), source="gpuhunt gcp", retrieved_at=place.now)  # fmt: skip
+    whole = lambda ask: SourceReading(source="gpuhunt.gcp", scope=scope, retrieved_at=ask.at, quotes=(price,))  # noqa: E731
+    asked = Source(name="gpuhunt.gcp", provider="gcp", regional=False, needs_credentials=False, default=True, what="gcp", read=whole)  # fmt: skip
+    place.sources = (asked,)
+    place.refresh(regions=())
+    place.now += HOUR
+    place.sources = (replace(asked, read=fails(DENIED)),)
+    document = place.refresh(regions=())
+    assert document["sources"][0]["kept_as_of"] == f"{price.retrieved_at:%Y-%m-%dT%H:%M:%S}Z"
+    assert not [n for n in document["notices"] if "nothing of it was known" in n["detail"]]
+
+
 @pytest.mark.parametrize(
     ("request_", "message"),
     [({"regions": ("us-esat-1",)}, "unknown region 'us-esat-1'; did you mean us-east-1"), ({"sources": ("prices",)}, "unknown source 'prices'")],
