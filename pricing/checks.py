@@ -14,7 +14,8 @@ from decimal import Decimal
 from itertools import pairwise
 
 from pricing.contents import SnapshotContents
-from pricing.history import period_key
+from pricing.discounts import as_listed
+from pricing.history import list_price, period_key
 from pricing.market import PricePeriod
 from pricing.model import (
     ACCELERATOR_PART_HOUR,
@@ -154,17 +155,19 @@ def currency_and_unit(contents: SnapshotContents, today: date) -> Iterator[Findi
 
 
 def discounts_below_on_demand(contents: SnapshotContents, today: date) -> Iterator[Finding]:
-    """Yield spot and committed prices above on-demand of the same type and region, unless spot stands at its cap."""
+    """Yield spot and committed prices above on-demand of the same type and region, unless spot stands at its cap.
+
+    List prices are compared: what an agreement takes off on-demand alone makes no list wrong.
+    """
     del today
-    on_demand = _on_demand(contents)
+    on_demand = {key: list_price(quote) for key, quote in _on_demand(contents).items()}
     for quote in contents.quotes:
-        listed = on_demand.get((quote.provider, quote.instance_type, quote.region))
-        if listed is None or quote.purchase_option is PurchaseOption.ON_DEMAND:
+        most = on_demand.get((quote.provider, quote.instance_type, quote.region))
+        if most is None or quote.purchase_option is PurchaseOption.ON_DEMAND:
             continue
-        if quote.effective_unit_price > listed.effective_unit_price * (1 + ROUNDING):
-            why = f"{quote.effective_unit_price} is above on-demand {listed.effective_unit_price}"
-            if not quote.at_on_demand_cap:
-                yield Finding("discounts_below_on_demand", _where(quote), why)
+        price = list_price(as_listed(quote))
+        if price is not None and price > most * (1 + ROUNDING) and not quote.at_on_demand_cap:
+            yield Finding("discounts_below_on_demand", _where(quote), f"{price} is above on-demand {most}")
 
 
 def larger_not_cheaper(contents: SnapshotContents, today: date) -> Iterator[Finding]:
@@ -360,8 +363,9 @@ RULES: tuple[Rule, ...] = (
 
 
 def _on_demand(contents: SnapshotContents) -> dict[tuple[str, str, str], Quote]:
+    """Return the on-demand quotes as listed: an agreement for one size or option makes no list wrong."""
     return {
-        (q.provider, q.instance_type, q.region): q
+        (q.provider, q.instance_type, q.region): as_listed(q)
         for q in contents.quotes
         if q.purchase_option is PurchaseOption.ON_DEMAND
     }

@@ -53,8 +53,6 @@ CONTRACTED = "contracted under "
 
 BETWEEN_NOTES = "; "
 MOST_FAULTS = 20
-RESERVED = frozenset({PurchaseOption.RESERVED_1YR, PurchaseOption.RESERVED_3YR})
-"""What has an upfront payment on top of its hourly price. A Savings Plan's rate already holds its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +109,7 @@ def apply_agreement(quotes: Iterable[Quote], discounts: Iterable[Discount], on: 
     """Return the quotes as paid under an agreement on a day.
 
     The list price and the list upfront stay; `contracted_unit_price` is what the hour costs, `effective_unit_price` what is paid per hour,
-    the contracted upfront of a reservation spread over its term (`contracted_upfront` gives it). Quotes that were contracted before start
+    the contracted upfront of a commitment spread over its term (`contracted_upfront` gives it). Quotes that were contracted before start
     from their list price, so that applying twice is applying once, and an agreement that has ended leaves no trace. A contracted price
     that a seller's own sheet states is no list price: it stays. SheetError where two lines are equally exact.
     """
@@ -156,7 +154,7 @@ def as_listed(quote: Quote) -> Quote:
 
 
 def contracted_upfront(quote: Quote) -> Decimal | None:
-    """Return what is paid at once under an agreement for a reservation, None where nothing was agreed or nothing is paid at once."""
+    """Return what is paid at once under an agreement for a commitment, None where nothing was agreed or nothing is paid at once."""
     if quote.contracted_unit_price is None or quote.upfront is None or not quote.term_years:
         return None
     return (quote.effective_unit_price - quote.contracted_unit_price) * HOURS_PER_YEAR * quote.term_years
@@ -235,8 +233,12 @@ def _under(quote: Quote, line: Discount, said: list[Notice]) -> Quote:
 
 
 def _spread(quote: Quote, upfront: Decimal | None) -> Decimal:
-    """Return an upfront payment per hour of the term, zero where none is paid on top of the hourly price."""
-    if upfront is None or quote.purchase_option not in RESERVED or not quote.term_years:
+    """Return an upfront payment per hour of the term, zero where none is paid on top of the hourly price.
+
+    What is stated for a term is on top, of whatever option: a reservation's, a sheet's plan, an own server's. AWS's Savings Plans state
+    none, as their rate holds it; a capacity block states its fee and no term, and its hourly price is that fee.
+    """
+    if upfront is None or not quote.term_years:
         return Decimal(0)
     return upfront / (HOURS_PER_YEAR * quote.term_years)
 

@@ -78,6 +78,18 @@ def test_an_all_upfront_reservation_has_no_hourly_price_and_is_discounted_all_th
     assert contracted_upfront(got) == 262800
 
 
+@pytest.mark.parametrize("option", [PurchaseOption.OWNED, PurchaseOption.SAVINGS_PLAN_3YR])
+def test_the_upfront_of_an_own_server_or_a_sheets_plan_is_paid_under_an_agreement_too(option: PurchaseOption) -> None:
+    """A server of 262,800 over three years is 10 an hour; with 3 an hour for power 13, and 10 % off both is 11.70."""
+    row = quote("3", purchase_option=option, upfront=Decimal(262_800), term_years=3, effective_unit_price=Decimal(13))
+    lines = agreement("[[discount]]\npercent_off = 10\n")
+    (got,) = contracted([row], lines, ON)
+    assert (got.contracted_unit_price, got.effective_unit_price) == (Decimal("2.7"), Decimal("11.7"))
+    assert contracted_upfront(got) == 236_520
+    assert as_listed(got) == row
+    assert contracted([got], lines, ON) == (got,)
+
+
 def test_a_negotiated_price_of_a_reservation_has_no_upfront() -> None:
     text = '[[discount]]\ninstance_type = "p5.48xlarge"\npurchase_option = "reserved_1yr"\nunit_price = "25"'
     (got,) = contracted([reservation("20", "87600")], agreement(text), ON)

@@ -8,7 +8,8 @@ import pytest
 
 from pricing import checks
 from pricing.contents import SnapshotContents
-from pricing.market import PricePeriod
+from pricing.discounts import contracted
+from pricing.market import Discount, PricePeriod
 from pricing.model import (
     Accelerator,
     AcceleratorKind,
@@ -339,6 +340,19 @@ def test_every_rule_is_shown_to_fail():
 def test_spot_at_its_cap_may_stand_a_hair_above_on_demand():
     capped = replace(SPOT, effective_unit_price=Decimal("1.01"), at_on_demand_cap=True)
     assert list(checks.discounts_below_on_demand(broken(quotes=(quote(), capped)), TODAY)) == []
+
+
+def test_an_agreement_on_on_demand_alone_puts_no_commitment_above_it():
+    plan = quote(purchase_option=PurchaseOption.SAVINGS_PLAN_1YR, term_years=1, list_unit_price=Decimal("0.9"), effective_unit_price=Decimal("0.9"))  # fmt: skip
+    listed = (quote(list_unit_price=Decimal(1), effective_unit_price=Decimal(1)), plan)
+    line = Discount(provider=plan.provider, agreement="EDP", purchase_option=PurchaseOption.ON_DEMAND, percent_off=Decimal(20), source="edp.toml")  # fmt: skip
+    paid = contracted(listed, (line,), TODAY)
+    assert [q.effective_unit_price for q in paid] == [Decimal("0.8"), Decimal("0.9")]
+    assert list(checks.discounts_below_on_demand(broken(quotes=paid), TODAY)) == []
+    dearer = replace(plan, list_unit_price=Decimal("1.1"), effective_unit_price=Decimal("1.1"))
+    off = replace(line, purchase_option=PurchaseOption.SAVINGS_PLAN_1YR)  # 1.10 listed, 0.88 paid: the list is odd
+    (found,) = checks.discounts_below_on_demand(broken(quotes=contracted((listed[0], dearer), (off,), TODAY)), TODAY)
+    assert found.why == "1.1 is above on-demand 1"
 
 
 def test_a_volume_price_may_be_lower_when_a_note_says_so():
