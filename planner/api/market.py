@@ -6,6 +6,7 @@ Each gives the document that the command line prints. They carry an `ETag` like 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -13,9 +14,9 @@ from fastapi import APIRouter, Request, Response
 
 from planner.api import openapi
 from planner.api.context import Context
-from planner.api.lists import AS_OF, PAGE, PURCHASE_OPTION, QUOTE_FILTERS, REGION, named, tagged
+from planner.api.lists import AS_OF, PAGE, PURCHASE_OPTION, QUOTE_FILTERS, REGION, REVALIDATE, cut, named, tagged
 from planner.api.problems import unknown_name
-from planner.api.queries import Parameter, amount, day, read_query, word
+from planner.api.queries import Parameter, Query, amount, day, read_query, word
 from planner.ports import Document
 from planner.recommend.errors import BadRequest
 from planner.services.diff_prices import diff_prices
@@ -26,6 +27,12 @@ from planner.services.show_availability import show_availability
 from pricing.catalog import Catalog
 from pricing.errors import UnknownName
 from pricing.model import PurchaseOption
+
+
+def paged(what: str) -> dict[str, Parameter]:
+    """Return the parameters of a page of some rows."""
+    return {name: replace(parameter, help=parameter.help.replace("rows", what, 1)) for name, parameter in PAGE.items()}
+
 
 ONE_TYPE = Parameter(help="the instance type", read=word, needed=True, example="p5.48xlarge")
 ONE_PROVIDER = Parameter(help="its cloud, where several have a type of this name", read=word, example="aws")
@@ -44,6 +51,7 @@ HISTORY_PARAMETERS: Mapping[str, Parameter] = {
         example=7,
     ),
     "prices_as_of": AS_OF,
+    **paged("rows of `spot_changes`"),
 }
 WHICH = "latest, shipped, a day (the newest not after it), an id of GET /v1/prices/snapshots, or the beginning of one"
 DIFF_PARAMETERS: Mapping[str, Parameter] = {
@@ -53,6 +61,7 @@ DIFF_PARAMETERS: Mapping[str, Parameter] = {
         help="only prices that moved by at least this share, up or down; default: any", read=amount, form="decimal", example="0.05"
     ),
     **QUOTE_FILTERS,
+    **paged("rows of each list"),
 }  # fmt: skip
 AVAILABILITY_PARAMETERS: Mapping[str, Parameter] = {
     "instance_type": ONE_TYPE,
@@ -93,7 +102,7 @@ def routes(context: Context) -> APIRouter:
                 window_days=window,
             )
 
-        return await _answered(context, request, answer)
+        return await _answered(context, request, query, answer, "spot_changes")
 
     @router.get(
         "/diff", openapi_extra=openapi.query(DIFF_PARAMETERS), responses=openapi.responses("diff", 304, 422, 503)
@@ -108,21 +117,21 @@ def routes(context: Context) -> APIRouter:
             new = _opened(context, "to", query.values.get("to", "latest"))
             return diff_prices(old, new, min_change_fraction=least, **query.names)
 
-        return await _answered(context, request, answer)
+        return await _answered(context, request, query, answer, "changed", "added", "removed")
 
     @router.get("/snapshots", openapi_extra=openapi.query(PAGE), responses=openapi.responses("snapshots", 422, 503))
     async def snapshots(request: Request) -> Response:
         """List the price snapshots that are kept here, the one that answers use first, and files that cannot be read."""
         query = read_query(request, PAGE)
-        limit, offset = query.numbers.get("limit"), query.numbers.get("offset", 0)
 
         def answer() -> Response:
             document = list_snapshots(context.kept_snapshots(), now=context.now())
             found = [_without_folder(row) for row in document["snapshots"]]
-            document["snapshots"] = found[offset : None if limit is None else offset + limit]
+            document["snapshots"] = found
+            headers = cut(request, query, document, "snapshots")
             document["unreadable"] = [_without_folder(row) for row in document["unreadable"]]
             return Response(
-                to_json_bytes(document), media_type="application/json", headers={"Cache-Control": "private, no-cache"}
+                to_json_bytes(document), media_type="application/json", headers={"Cache-Control": REVALIDATE, **headers}
             )
 
         return await context.desk.ask(answer)
@@ -143,15 +152,21 @@ def routes(context: Context) -> APIRouter:
                 catalog, given["instance_type"], region=given["region"], provider=given.get("provider")
             )
 
-        return await _answered(context, request, answer)
+        return await _answered(context, request, query, answer)
 
     return router
 
 
-async def _answered(context: Context, request: Request, answer: Callable[[], Document]) -> Response:
+async def _answered(
+    context: Context, request: Request, query: Query, answer: Callable[[], Document], *lists: str
+) -> Response:
+    """Return an answer, of its `lists` a page."""
+
     def told() -> Response:
         try:
-            return tagged(request, to_json_bytes(answer()))
+            document = answer()
+            headers = cut(request, query, document, *lists)
+            return tagged(request, to_json_bytes(document), headers)
         except UnknownName as e:
             raise named(e) from e
 

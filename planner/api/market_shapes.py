@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from planner.api.shape import Money, Shape
+from planner.api.shape import Money, Paged, Shape
 
 
 class PricePeriodRow(Shape):
@@ -61,7 +61,7 @@ class SpotStatisticsRow(Shape):
     retrieved_at: str
 
 
-class PriceHistory(Shape):
+class PriceHistory(Paged):
     """Prices of a type as they were seen, oldest first."""
 
     instance_type: str
@@ -112,7 +112,7 @@ class OneSidedPrice(PriceKey):
     unit_price: Money
 
 
-class PriceDiff(Shape):
+class PriceDiff(Paged):
     """What two snapshots have unlike, the largest changes first."""
 
     from_: SnapshotMeant = Field(alias="from")
@@ -146,7 +146,7 @@ class UnreadableFile(Shape):
     why: str
 
 
-class SnapshotList(Shape):
+class SnapshotList(Paged):
     """The snapshots that are kept, the one that answers use first."""
 
     snapshots: list[SnapshotLine]

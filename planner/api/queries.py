@@ -22,10 +22,11 @@ LONGEST_DECIMAL = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One query parameter: repeatable names, one whole number of at least `minimum`, or one text that `read` understands."""
+    """One query parameter: repeatable names, one whole number from `minimum` to `maximum`, or one text that `read` understands."""
 
     help: str
     minimum: int | None = None
+    maximum: int = LARGEST_NUMBER
     read: Callable[[str], Any] | None = None  # raises ValueError, whose message says what would be right
     needed: bool = False
     form: str | None = None  # "date" and the like, as OpenAPI names it
@@ -39,7 +40,7 @@ class Parameter:
     def to_openapi(self, name: str) -> dict[str, Any]:
         """Return the OpenAPI description."""
         one: dict[str, Any] = (
-            {"type": "integer", "minimum": self.minimum, "maximum": LARGEST_NUMBER}
+            {"type": "integer", "minimum": self.minimum, "maximum": self.maximum}
             if self.is_number
             else {"type": "string", "maxLength": LONGEST_VALUE}
         )
@@ -117,12 +118,12 @@ def read_query(request: Request, known: Mapping[str, Parameter]) -> Query:
                 if len(values) == 1 and len(values[0]) <= 10 and values[0].isascii() and values[0].isdigit()
                 else -1
             )
-            if number < (parameter.minimum or 0) or number > LARGEST_NUMBER:
+            if number < (parameter.minimum or 0) or number > parameter.maximum:
                 wrong.append(
                     FieldError(
                         field=name,
                         value=", ".join(values),
-                        why=f"must be one whole number from {parameter.minimum} to {LARGEST_NUMBER}",
+                        why=f"must be one whole number from {parameter.minimum} to {parameter.maximum}",
                     )
                 )
             numbers[name] = number

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from pydantic.json_schema import models_json_schema
 
 from planner.api.market_shapes import Availability, PriceDiff, PriceHistory, SnapshotList
-from planner.api.shape import Money, Open, Shape
+from planner.api.shape import Money, Open, Paged, Shape
 
 
 class Source(Shape):
@@ -279,7 +279,7 @@ class PriceRow(Shape):
     retrieved_at: str
 
 
-class PriceList(Shape):
+class PriceList(Paged):
     """Quotes of one snapshot."""
 
     snapshot_id: str

@@ -63,6 +63,31 @@ def test_pages_add_up_to_the_whole(client: Client) -> None:
     assert requests == -(-len(whole) // 37)
 
 
+def test_a_list_that_was_cut_says_so_and_goes_on(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer never grows without bound: without `limit` it has a page, and says where the next one is."""
+    whole = client.get("/v1/prices").json()
+    assert "next" not in whole
+    monkeypatch.setattr("planner.api.lists.MOST_ROWS", 1000)
+    pages: list[object] = []
+    url = "/v1/prices"
+    while url:
+        answer = client.get(url)
+        body = answer.json()
+        assert len(body["prices"]) <= 1000
+        pages += body["prices"]
+        url = body.get("next", "")
+        assert answer.headers.get("link", "") == (f'<{url}>; rel="next"' if url else "")
+    assert pages == whole["prices"]
+    assert len(pages) > 2000
+
+
+def test_no_page_is_larger_than_the_most(client: Client) -> None:
+    assert client.get("/v1/prices?limit=10000").status_code == 200
+    answer = client.get("/v1/prices?limit=10001")
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["why"] == "must be one whole number from 1 to 10000"
+
+
 def test_a_page_after_the_end_is_empty(client: Client) -> None:
     answer = client.get("/v1/prices?offset=100000&limit=5")
     assert answer.json()["prices"] == []

@@ -240,6 +240,49 @@ def test_everything_wrong_is_told_at_once(client: Client) -> None:
     assert found["regoin"][1] == "did you mean region?"
 
 
+def test_the_pages_of_a_difference_add_up(client: Client, newer: Catalog, tmp_path: Path) -> None:
+    contents = newer.contents()
+    dearer = tuple(
+        replace(q, effective_unit_price=q.effective_unit_price * 2) if n < 5 else q
+        for n, q in enumerate(contents.quotes)
+    )
+    next_one = replace(contents, quotes=dearer[:-3])  # five moved, three are gone
+    publish(tmp_path / "data" / "snapshots", next_one, now=NOW + timedelta(minutes=1), after=newer.meta)
+    path = f"/v1/prices/diff?from={newer.meta.snapshot_id[:12]}&to=latest"
+    whole = client.get(path).json()
+    assert [len(whole[name]) for name in ("changed", "added", "removed")] == [5, 0, 3]
+    url, pages = f"{path}&limit=2", []
+    while url:
+        answer = client.get(url)
+        PriceDiff.model_validate_json(answer.content)
+        pages.append(answer.json())
+        url = pages[-1].get("next", "")
+    assert [len(page["changed"]) for page in pages] == [2, 2, 1]
+    for name in ("changed", "removed"):
+        assert [row for page in pages for row in page[name]] == whole[name]
+    assert {page["unchanged"] for page in pages} == {whole["unchanged"]}
+
+
+def test_the_pages_of_spot_changes_add_up(start: Callable[..., Client], newer: Catalog, tmp_path: Path) -> None:
+    own = start(database_url=f"sqlite:///{tmp_path / 'spot.sqlite'}")
+    assert newer.meta.published_at == NOW
+    changes = [
+        SpotChange(
+            provider="aws", instance_type="p5.48xlarge", region="us-east-1", availability_zone_id="use1-az4", availability_zone="us-east-1a",
+            unit_price=Decimal(20 + n), since=NOW - timedelta(days=10 - n),
+        )
+        for n in range(5)
+    ]  # fmt: skip
+    with bootstrap.open_store(f"sqlite:///{tmp_path / 'spot.sqlite'}") as store:
+        store.record_spot_changes(changes)
+    url, prices, pages = "/v1/prices/history?instance_type=p5.48xlarge&purchase_option=spot&limit=2", [], 0
+    while url:
+        page = own.get(url).json()
+        prices += [row["unit_price"] for row in page["spot_changes"]]
+        url, pages = page.get("next", ""), pages + 1
+    assert (prices, pages) == (["20", "21", "22", "23", "24"], 3)
+
+
 def test_a_removed_snapshot_is_no_longer_told(client: Client, newer: Catalog, tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "data" / "snapshots")
     assert [r["origin"] for r in client.get("/v1/prices/snapshots").json()["snapshots"]] == ["shipped"]
