@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,12 +21,15 @@ if TYPE_CHECKING:
     from planner.store import SqlStore
     from pricing.aws.session import Access, Aws
     from pricing.catalog import Catalog
+    from pricing.model import SnapshotMeta
     from pricing.refresh.run import Progress
 
 DATA_DIR_VARIABLE = "PLANNER_DATA_DIR"
 DATABASE_VARIABLE = "PLANNER_DATABASE_URL"
 DATABASE_FILE = "planner.sqlite"
 SNAPSHOT_SUFFIX = ".sqlite"
+MOST_OPEN = 8
+"""Snapshots that a process keeps open at most, besides those in use: the newest, and those of days that are asked about."""
 
 
 def data_dir() -> Path:
@@ -58,25 +61,19 @@ def open_catalog(prices_as_of: date | None = None) -> Catalog:
     """
     from pricing.snapshot import shipped_snapshot_path
 
-    paths = (shipped_snapshot_path(), *_published(snapshots_dir(), prices_as_of))
-    catalogs = [_opened(path, path.stat().st_mtime_ns if path.exists() else 0) for path in paths]
-    if prices_as_of is None:
-        return max(catalogs, key=_newness)
-    fitting = [c for c in catalogs if c.meta.day <= prices_as_of]
-    if not fitting:
-        oldest = min(
-            (_opened(path, path.stat().st_mtime_ns) for path in _snapshot_files(snapshots_dir())),
-            key=lambda catalog: catalog.meta.day,
-            default=catalogs[0],
-        )
-        oldest = min(oldest, catalogs[0], key=lambda catalog: catalog.meta.day)
+    shipped = shipped_snapshot_path()
+    files = [_version(path) for path in (shipped, *_published(snapshots_dir(), prices_as_of))]
+    fitting = [file for file in files if prices_as_of is None or _meta(*file).day <= prices_as_of]
+    if not fitting and prices_as_of is not None:
+        files = [_version(path) for path in (shipped, *_snapshot_files(snapshots_dir()))]
+        oldest = min((_meta(*file) for file in files), key=lambda meta: meta.day)
         raise BadRequest(
             field="prices_as_of",
             value=prices_as_of.isoformat(),
-            why=f"is before the oldest price snapshot here, {oldest.meta.snapshot_id} of {oldest.meta.day.isoformat()}",
+            why=f"is before the oldest price snapshot here, {oldest.snapshot_id} of {oldest.day.isoformat()}",
             expected="give that day or a later one",
         )
-    return max(fitting, key=_newness)
+    return _opened(*max(fitting, key=lambda file: _newness(_meta(*file))))
 
 
 def kept_snapshots() -> list[KeptSnapshot]:
@@ -130,12 +127,10 @@ def open_snapshot_by(text: str) -> Catalog:
                 raise SnapshotError(file.why)
         known = [SHIPPED, "latest", *(f.meta.snapshot_id for f in kept if f.meta is not None)]
         raise UnknownName("snapshot", text, near_misses(word, known))
-    path = matching[-1].path
-    return _opened(path, path.stat().st_mtime_ns if path.exists() else 0)
+    return _opened(*_version(matching[-1].path))
 
 
-def _newness(catalog: Catalog) -> tuple[bool, datetime, str]:
-    meta = catalog.meta
+def _newness(meta: SnapshotMeta) -> tuple[bool, datetime, str]:
     return (meta.origin != SHIPPED, meta.published_at, meta.snapshot_id)
 
 
@@ -161,10 +156,30 @@ def _published(folder: Path, not_after: date | None) -> list[Path]:
     return [*(days[max(days)] if days else ()), *untold]
 
 
-@cache
+def _version(path: Path) -> tuple[Path, int]:
+    """Return a file and when it was last changed: a file that was replaced is read anew."""
+    try:
+        return path, path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return path, 0
+
+
+@lru_cache(maxsize=1024)
+def _meta(path: Path, modified_ns: int) -> SnapshotMeta:
+    """Return what a snapshot says of itself, without keeping it open."""
+    del modified_ns
+    from pricing.snapshot import read_meta
+
+    return read_meta(path)
+
+
+@lru_cache(maxsize=MOST_OPEN)
 def _opened(path: Path, modified_ns: int) -> Catalog:
-    """Return the open snapshot; one open file per version of it, shared by every request of the process."""
-    del modified_ns  # part of the cache key: a file that was replaced is opened anew
+    """Return the open snapshot; one open file per version of it, shared by the requests of the process.
+
+    A server lives through many snapshots: the one that was not asked for longest is let go, and closed when its last answer is done.
+    """
+    del modified_ns
     from pricing.snapshot import open_snapshot
 
     return open_snapshot(path)

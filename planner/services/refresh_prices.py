@@ -26,7 +26,7 @@ from pricing.model import SHIPPED, SnapshotMeta
 from pricing.refresh.errors import NotPublished
 from pricing.refresh.lock import only_publisher, only_refresh
 from pricing.refresh.plan import Outcome, chosen, planned
-from pricing.refresh.publishing import checked, publish, sweep
+from pricing.refresh.publishing import checked, publish, remove_unused, sweep
 from pricing.refresh.run import WORKERS, Progress, read_all, rows_in
 from pricing.refresh.said import Failure
 from pricing.refresh.staging import Staging
@@ -274,6 +274,8 @@ class _Refresh:
                 self._forget(outcomes)
                 raise
         self._forget(outcomes)
+        if merged.accepted:
+            remove_unused(around.data_dir / "downloads", now=self._at)
         if after is not base:
             self._record(after)
         alerts = around.alerts(base, after)  # also where nothing changed: what could not be told before may be told now

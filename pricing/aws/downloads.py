@@ -135,9 +135,13 @@ def fetch_file(
     into.parent.mkdir(parents=True, exist_ok=True)
     part = _part_of(into)
     with _alone(into, on_part):
-        return _attempted(
+        fetched = _attempted(
             lambda: _once(client, url, into, source=source, on_part=on_part), lambda: _size(part), url, source, sleep
         )
+        for used in (into, _aside(into)):  # files that nobody has used for long are removed by their time
+            with contextlib.suppress(OSError):
+                os.utime(used)
+        return fetched
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -25,6 +26,7 @@ TOLD_BY_MERGE = frozenset({"names_known", "currency_and_unit"})
 SHOWN = 3
 TICK = timedelta(microseconds=1)
 LEFT_AFTER = timedelta(hours=1)
+UNUSED_AFTER = timedelta(days=30)
 
 
 def checked(base: SnapshotContents, contents: SnapshotContents, *, today: date) -> SnapshotContents:
@@ -69,6 +71,21 @@ def publish(
         cause = e.__cause__
         why = cause.strerror or cause if isinstance(cause, OSError) else cause
         raise NotWritable(f"{folder}: cannot be written: {why}; the snapshot before stays") from e
+
+
+def remove_unused(folder: Path, *, now: datetime) -> int:
+    """Delete downloaded files that no refresh has used for `UNUSED_AFTER`; return how many. Their locks stay: they are empty, and may be held."""
+    try:
+        found = [path for path in folder.iterdir() if path.suffix != ".lock"]
+    except OSError:
+        return 0
+    removed = 0
+    for path in found:
+        with suppress(OSError):  # somebody else's, gone, or a folder
+            if now.timestamp() - path.stat().st_mtime > UNUSED_AFTER.total_seconds():
+                path.unlink()
+                removed += 1
+    return removed
 
 
 def sweep(folder: Path, *, now: datetime) -> None:

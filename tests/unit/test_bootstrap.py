@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
+import weakref
 from datetime import UTC, date, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -66,6 +68,35 @@ def test_a_snapshot_that_is_replaced_is_opened_anew(data):
     (data / "snapshots" / "mine.sqlite").unlink()
     second = publish(data / "snapshots", 12, name="mine.sqlite")
     assert bootstrap.open_catalog().meta.snapshot_id == second.snapshot_id
+
+
+def test_a_long_running_process_keeps_few_snapshots_open_and_those_in_use_stay_valid(data):
+    many = bootstrap.MOST_OPEN + 4
+    metas = [publish(data / "snapshots", day) for day in range(10, 10 + many)]
+    in_use = bootstrap.open_catalog(metas[0].day)
+    links = [weakref.ref(bootstrap.open_catalog(meta.day)) for meta in metas[1:]]
+    gc.collect()
+    assert sum(link() is not None for link in links) <= bootstrap.MOST_OPEN
+    assert len(in_use.quotes(regions=["us-east-1"])) > 0
+    assert bootstrap.open_catalog().meta == metas[-1]
+    again = bootstrap.open_catalog(metas[0].day)  # let go by the cache, and asked for once more
+    assert again.meta == in_use.meta
+    assert again.quotes() == in_use.quotes()
+    if Path("/proc/self/fd").exists():
+        opened = [str(fd.readlink()) for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink()]
+        assert sum(name.startswith(str(data / "snapshots")) for name in opened) <= bootstrap.MOST_OPEN + 1
+
+
+def test_many_snapshots_of_one_day_are_looked_at_without_being_kept_open(data):
+    shipped = bootstrap.open_catalog().meta
+    names = [f"{shipped.day + timedelta(days=10)}-{n:02}.sqlite" for n in range(bootstrap.MOST_OPEN + 4)]
+    first = publish(data / "snapshots", 10, name=names[0])
+    for name in names[1:]:
+        (data / "snapshots" / name).write_bytes((data / "snapshots" / names[0]).read_bytes())
+    before = bootstrap._opened.cache_info().misses
+    for _ in range(3):
+        assert bootstrap.open_catalog().meta == first
+    assert bootstrap._opened.cache_info().misses == before + 1
 
 
 def test_the_database_is_a_file_in_the_data_directory_unless_told(data, monkeypatch):

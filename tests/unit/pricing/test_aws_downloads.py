@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import random
 import subprocess
 import sys
@@ -326,3 +327,12 @@ def test_an_address_that_is_none_is_not_tried_again(tmp_path: Path, url: str) ->
     with pytest.raises(SourceFailed, match="test: "):
         wrong("")
     assert wrong.naps == []
+
+
+def test_a_file_that_is_used_again_is_young_again(fetch: Fetcher) -> None:
+    file = fetch()
+    for path in (file.path, file.path.with_name("big.csv.json")):
+        os.utime(path, (0, 0))
+    assert fetch().unchanged
+    ages = [time.time() - path.stat().st_mtime for path in (file.path, file.path.with_name("big.csv.json"))]
+    assert max(ages) < 3600

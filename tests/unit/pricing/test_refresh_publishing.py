@@ -16,7 +16,7 @@ from pricing.market import NoticeKind
 from pricing.model import PurchaseOption
 from pricing.refresh.errors import NotPublished, NotWritable, RefreshBusy
 from pricing.refresh.lock import only_publisher, only_refresh
-from pricing.refresh.publishing import checked, publish, sweep
+from pricing.refresh.publishing import checked, publish, remove_unused, sweep
 from pricing.snapshot import verify_snapshot
 
 BASE = small_contents()
@@ -154,3 +154,24 @@ def test_prices_are_exact_in_what_is_published(tmp_path):
     with open_snapshot(path) as catalog:
         (row,) = catalog.quotes()
     assert row.effective_unit_price == Decimal("37.97751141552511415525114155")
+
+
+def test_downloads_that_nobody_used_for_a_month_are_removed_and_nothing_else(tmp_path):
+    now = datetime(2026, 11, 30, 12, tzinfo=UTC)
+    ages = {
+        "old.csv": 31,
+        "old.csv.json": 31,
+        "old.csv.part": 31,
+        "old.csv.lock": 400,
+        "new.csv": 29,
+        "new.csv.json": 29,
+    }
+    for name, days in ages.items():
+        (tmp_path / name).write_text("x")
+        moment = (now - timedelta(days=days)).timestamp()
+        os.utime(tmp_path / name, (moment, moment))
+    (tmp_path / "folder").mkdir()
+    os.utime(tmp_path / "folder", (0, 0))
+    assert remove_unused(tmp_path, now=now) == 3
+    assert {p.name for p in tmp_path.iterdir()} == {"old.csv.lock", "new.csv", "new.csv.json", "folder"}
+    assert remove_unused(tmp_path / "none", now=now) == 0

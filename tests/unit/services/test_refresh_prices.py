@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -287,6 +288,19 @@ def test_without_credentials_the_files_are_read_and_the_rest_says_what_is_missin
     document = place.refresh()
     assert [(s["source"], s["state"]) for s in document["sources"]] == [("price_list", "failed"), ("price_list_files", "read"), ("spot", "failed")]  # fmt: skip
     assert "no credentials were found; set AWS_PROFILE" in document["sources"][2]["why"]
+
+
+def test_a_refresh_that_took_something_removes_downloads_that_nobody_uses(place):
+    file = place.folder / "downloads" / "AmazonEC2-eu-west-1.csv"
+    file.parent.mkdir(parents=True)
+    file.write_text("x")
+    os.utime(file, (0, 0))
+    place.sources = (source(before=fails(DENIED)),)
+    place.refresh()
+    assert file.exists()
+    place.sources = (source(),)
+    place.refresh()
+    assert not file.exists()
 
 
 def test_a_list_that_is_much_shorter_is_refused_until_told(place):
