@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from sqlalchemy import Connection, Table, insert, select
+from sqlalchemy import Connection, Dialect, Table, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
@@ -141,13 +141,13 @@ class SqlStore:
             ),
             (_table(QuoteRow), [quote_values(key, n, quote) for n, quote in enumerate(catalog.quotes())]),
         ]
-        with self._writing(patient=patient) as connection:
+        bound = [_bound(table, rows, self._engine.dialect) for table, rows in children if rows]
+        with self._writing(patient=patient) as connection:  # others wait meanwhile: all that can be is made before
             counted = connection.execution_options(preserve_rowcount=True)
             if counted.execute(_insert_if_new(connection, _table(SnapshotRow)), snapshot_values(meta)).rowcount != 1:
                 return False
-            for table, rows in children:
-                if rows:
-                    connection.execute(insert(table), rows)
+            for statement, values in bound:
+                connection.exec_driver_sql(statement, values)
         return True
 
     def snapshots(self) -> list[SnapshotMeta]:
@@ -301,6 +301,20 @@ def _table(row: type[Base]) -> Table:
     table = row.__table__
     assert isinstance(table, Table)  # noqa: S101 - every row class here is a plain table; tells the type checker so
     return table
+
+
+def _bound(table: Table, rows: Sequence[Mapping[str, Any]], dialect: Dialect) -> tuple[str, list[tuple[Any, ...]]]:
+    """Return an insert as the driver takes it: its text, and the values of each row in its order."""
+    mark = "?" if dialect.paramstyle == "qmark" else "%s"
+    names = [column.name for column in table.columns]
+    to_driver = [column.type.dialect_impl(dialect).bind_processor(dialect) for column in table.columns]
+    quoted = ", ".join(map(dialect.identifier_preparer.quote, names))
+    text = f"INSERT INTO {table.name} ({quoted}) VALUES ({', '.join([mark] * len(names))})"  # noqa: S608 - our own names
+    columns = [
+        [row[name] for row in rows] if process is None else [process(row[name]) for row in rows]
+        for name, process in zip(names, to_driver, strict=True)
+    ]
+    return text, list(zip(*columns, strict=True))
 
 
 def _insert_if_new(connection: Connection, table: Table) -> Any:
