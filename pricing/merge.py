@@ -2,8 +2,8 @@
 
 A reading replaces the rows of its scope. What the shipped tables (the floor) have and a live list has not stays, with its own source
 and age (spot prices alone give way as a whole); what a live list had before and has no more is withdrawn. A reading that is much
-shorter than the one before is refused, as an answer that was cut looks like a withdrawal. Prices of imported sheets are nobody's
-scope. The same readings give the same rows in whatever order they came.
+shorter than the one before is refused, as an answer that was cut looks like a withdrawal; one without a row takes no shipped figure
+away. Prices of imported sheets are nobody's scope. The same readings give the same rows in whatever order they came.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pricing.history import extended
 from pricing.market import Discount, Notice, NoticeKind, SpotStatistics
 from pricing.model import Interruption, PurchaseOption, Quote, Rate
 from pricing.refresh.before import Before, before_of
-from pricing.refresh.completeness import fault_of, newest, shortfall, untold_by
+from pricing.refresh.completeness import fault_of, is_empty, newest, shortfall, untold_by
 from pricing.refresh.origin import (
     CATALOG,
     Origin,
@@ -42,6 +42,7 @@ from pricing.refresh.said import (
     about_all,
     carried,
     counted,
+    empty_notice,
     excluded,
     gone_notices,
     held_notices,
@@ -130,6 +131,8 @@ def merge(
     for reading in accepted:
         said += excluded(reading)
         said += reading.notices
+        if is_empty(reading):
+            said.append(empty_notice(reading))
         if "quotes" in reading.scope.tables:
             _take_quotes(places, reading, earlier, origin, said)
         if "rates" in reading.scope.tables:
@@ -230,8 +233,8 @@ def _quotes(
 ) -> list[Quote]:
     """Return the quotes of one region with those that were read in the place of the scope.
 
-    Shipped spot prices do not stay: a history without a row of a pool says that there was none to be had, and a price of months ago
-    beside it would be the cheapest. A rate of capacity blocks gives way to blocks of the type that were offered, which have a zone;
+    Shipped spot prices do not stay where any were read: a history without a row of a pool says that there was none to be had, and a
+    price of months ago beside it would be the cheapest. One without any row says nothing of the sort. A rate of capacity blocks gives way to blocks of the type that were offered, which have a zone;
     and a shipped commitment that does not say of which payment option, plan or class it is, to those of the list that do.
     """
     new = {quote_key(q): q for q in read}
@@ -245,7 +248,7 @@ def _quotes(
     old: list[Quote] = []
     vague: list[Quote] = []
     held: list[Quote] = []
-    untold = untold_by(reading)
+    untold, empty = untold_by(reading), is_empty(reading)
     for quote in before:
         if not speaks_for(reading.scope, quote):
             out.append(quote)
@@ -262,6 +265,8 @@ def _quotes(
             held.append(quote)
         elif not origin.floor(quote):
             gone.append(quote)
+        elif empty:
+            out.append(quote)
         elif quote.purchase_option is PurchaseOption.SPOT:
             old.append(quote)
         elif quote.purchase_option is PurchaseOption.CAPACITY_BLOCK and (quote.instance_type, quote.region) in blocks:
@@ -284,6 +289,7 @@ def _rates(before: tuple[Rate, ...], reading: SourceReading, origin: Origin, sai
     new = {rate_thing(r) for r in reading.rates}
     out: list[Rate] = []
     stay, gone, held = 0, [], []
+    empty = is_empty(reading)
     unread = bool(untold_by(reading))
     subjects = [n.subject for n in reading.notices if n.kind is NoticeKind.UNRESOLVED]
     for rate in before:
@@ -293,7 +299,7 @@ def _rates(before: tuple[Rate, ...], reading: SourceReading, origin: Origin, sai
             continue
         elif origin.floor(rate):
             out.append(rate)
-            stay += 1
+            stay += not empty
         elif unread or any(f"{rate.service} {rate.item}" in subject for subject in subjects):
             out.append(rate)
             held.append(rate)
@@ -337,7 +343,7 @@ def _statistics(
     at: datetime,
 ) -> tuple[SpotStatistics, ...]:
     """Return the statistics, those of the regions whose spot changes were read worked out anew over the window before `at`."""
-    read = [r for r in accepted if "spot_changes" in r.scope.tables]
+    read = [r for r in accepted if "spot_changes" in r.scope.tables and not is_empty(r)]
     stay = [s for s in before if not any(covers(r.scope, s) for r in read)]
     made: list[SpotStatistics] = []
     for reading in read:

@@ -24,6 +24,9 @@ CANNOT_BE_READ = "cannot be read"
 COMPARED = ("rates", "interruptions", "zone_offerings", "quotas")
 """Tables beside quotes whose rows are counted against the reading before. Capacity blocks, scores and spot changes come and go."""
 
+OF_THE_MOMENT = frozenset({"capacity_blocks", "placement_scores"})
+"""Tables whose rows come and go, so that none is an answer like another."""
+
 COMMITTED = frozenset({PurchaseOption.RESERVED_1YR, PurchaseOption.RESERVED_3YR})
 PLANS = frozenset({PurchaseOption.SAVINGS_PLAN_1YR, PurchaseOption.SAVINGS_PLAN_3YR})
 SPEAKS_FOR: Mapping[str, tuple[str, frozenset[PurchaseOption]]] = {
@@ -76,6 +79,15 @@ def untold_by(reading: SourceReading) -> frozenset[str]:
     """Return the types of which a reading says nothing by not having a price of them; `ANY_TYPE` where any could be meant."""
     unread = reading.excluded.get(CANNOT_BE_READ, 0)
     return reading.untold or (frozenset({ANY_TYPE}) if unread else frozenset())
+
+
+def is_empty(reading: SourceReading) -> bool:
+    """Return whether a reading has no row where its source always has some: a region without such types, or a question that matched nothing.
+
+    The two look alike, so it takes no shipped figure away. Offers of the moment are often none, and then that is the answer.
+    """
+    tables = reading.scope.tables
+    return tables.isdisjoint(OF_THE_MOMENT) and not untold_by(reading) and not any(getattr(reading, t) for t in tables)
 
 
 def shortfall(base: SnapshotContents, before: Before, reading: SourceReading, origin: Origin) -> str | None:

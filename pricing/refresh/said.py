@@ -24,6 +24,7 @@ AGREEMENT = "discounts"
 """Likewise that of the notices about a private agreement."""
 
 MOST_NAMES = 8
+MOST_DECIMALS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +58,18 @@ def excluded(reading: SourceReading) -> list[Notice]:
         for reason, count in reading.excluded.items()
         if count
     ]
+
+
+def empty_notice(reading: SourceReading) -> Notice:
+    """Return that an answer had nothing for us, and that nothing gave way to it."""
+    where = reading.scope.region or "all regions"
+    left_out = sum(reading.excluded.values())
+    others = f", and {left_out:,} rows that were left out" if left_out else ""
+    return note(
+        reading.source,
+        where,
+        f"nothing in {where}: the answer has no row that we plan with{others}; shipped figures stay with their own age",
+    )
 
 
 def kept_notice(kept: Kept) -> Notice:
@@ -167,9 +180,7 @@ def jump_notices(source: str, before: Before, new: Iterable[Quote]) -> list[Noti
     said = []
     for (name, region, option), found in moves.items():
         share, old, quote = max(found, key=lambda move: (abs(move[0]), quote_key_text(move[2])))
-        what = (
-            f"{old.normalize():f} to {quote.effective_unit_price.normalize():f} {quote.currency} an hour ({share:+.0%})"
-        )
+        what = f"{amount(old)} to {amount(quote.effective_unit_price)} {quote.currency} an hour ({share:+.0%})"
         said.append(
             Notice(
                 kind=NoticeKind.PRICE_JUMP,
@@ -189,7 +200,7 @@ def rate_jump_notices(source: str, before: Iterable[Rate], new: Iterable[Rate]) 
     for rate in new:
         was = old.get((rate_thing(rate), rate.tier_from, rate.currency, rate.unit))
         if was and abs(rate.unit_price / was - 1) > JUMP:
-            what = f"{was.normalize():f} to {rate.unit_price.normalize():f} {rate.currency} per {rate.unit} ({rate.unit_price / was - 1:+.0%})"
+            what = f"{amount(was)} to {amount(rate.unit_price)} {rate.currency} per {rate.unit} ({rate.unit_price / was - 1:+.0%})"
             subject = f"{rate.service} {rate.item} {rate.region}"
             said.append(Notice(kind=NoticeKind.PRICE_JUMP, source=source, subject=subject, detail=what))
     return said
@@ -246,6 +257,12 @@ def counted(notices: Iterable[Notice]) -> tuple[Notice, ...]:
         key = (notice.kind.value, notice.source, notice.subject, notice.detail)
         found[key] = notice if key not in found else replace(notice, count=notice.count + found[key].count)
     return tuple(found[key] for key in sorted(found))
+
+
+def amount(price: Decimal) -> str:
+    """Return a price as a text says it: with six decimals at most, of a small one as many as show three digits."""
+    places = max(MOST_DECIMALS, 2 - price.adjusted())
+    return f"{round(price, places).normalize():f}"
 
 
 def place(quote: Quote) -> str:

@@ -39,14 +39,16 @@ def price_list(*quotes: Quote, region: str = "us-east-1", at: datetime = NOW, **
     return SourceReading(source="price_list", scope=scope, retrieved_at=at, quotes=quotes, **over)
 
 
-def spot_reading(*quotes: Quote, changes: tuple[SpotChange, ...] = (), at: datetime = NOW) -> SourceReading:
+def spot_reading(
+    *quotes: Quote, changes: tuple[SpotChange, ...] = (), at: datetime = NOW, **over: Any
+) -> SourceReading:
     scope = Scope(
         provider="aws",
         region="us-east-1",
         tables=frozenset({"quotes", "spot_changes"}),
         purchase_options=frozenset({PurchaseOption.SPOT}),
     )
-    return SourceReading(source="spot", scope=scope, retrieved_at=at, quotes=quotes, spot_changes=changes)
+    return SourceReading(source="spot", scope=scope, retrieved_at=at, quotes=quotes, spot_changes=changes, **over)
 
 
 def types_reading(*types: Any, region: str = "us-east-1") -> SourceReading:
@@ -159,24 +161,79 @@ def test_a_shipped_reservation_that_leaves_a_term_open_gives_way_to_live_ones(op
     assert [str(q.effective_unit_price) for q in result.contents.quotes if q.purchase_option is one_year] == ["0.6"]
 
 
-def test_shipped_spot_prices_that_gave_way_to_an_empty_history_stay_away_until_newer_ones_are_shipped():
-    first = merged(spot_reading())
+def without_spot(**over: Any) -> Merged:
+    """Spot prices were read, and later there were none, which somebody took as it is."""
+    some = merged(spot_reading(spot("p5.48xlarge", "use1-az6", "17")), **over)
+    return merged(spot_reading(at=LATER), base=some.contents, at=LATER, accept_incomplete=True, **over)
+
+
+def test_shipped_spot_prices_that_gave_way_stay_away_when_none_are_left_until_newer_ones_are_shipped():
+    first = without_spot()
     assert prices(first.contents, PurchaseOption.SPOT) == {}
     second = merged(price_list(live("p5.48xlarge", "50", at=LATER), at=LATER), base=first.contents, at=LATER)
     assert prices(second.contents, PurchaseOption.SPOT) == {}
     third = merged(base=second.contents, at=LATER)
     assert prices(third.contents, PurchaseOption.SPOT) == {}
     assert third.contents.notices == merged(base=third.contents, at=LATER).contents.notices
-    newer = replace(FLOOR, quotes=tuple(replace(q, retrieved_at=LATER) for q in FLOOR.quotes))
-    assert len(prices(merge(third.contents, newer, [], at=LATER).contents, PurchaseOption.SPOT)) == 2
+    after = LATER + timedelta(days=1)
+    newer = replace(FLOOR, quotes=tuple(replace(q, retrieved_at=after) for q in FLOOR.quotes))
+    assert len(prices(merge(third.contents, newer, [], at=after).contents, PurchaseOption.SPOT)) == 2
 
 
 def test_live_spot_prices_end_what_keeps_shipped_ones_away():
-    first = merged(spot_reading())
+    first = without_spot()
+    assert [n for n in first.contents.notices if "gave way to a list without any" in n.detail]
+    after = LATER + timedelta(hours=1)
     second = merged(
-        spot_reading(spot("p5.48xlarge", "use1-az6", "17", at=LATER), at=LATER), base=first.contents, at=LATER
+        spot_reading(spot("p5.48xlarge", "use1-az6", "17", at=after), at=after), base=first.contents, at=after
     )
     assert not [n for n in second.contents.notices if "gave way to a list without any" in n.detail]
+
+
+def test_an_empty_history_takes_no_shipped_spot_price_away_and_says_so():
+    result = merged(spot_reading(excluded={"product Windows": 7}))
+    assert len(prices(FLOOR, PurchaseOption.SPOT)) == 2
+    assert prices(result.contents, PurchaseOption.SPOT) == prices(FLOOR, PurchaseOption.SPOT)
+    (said,) = [n for n in result.contents.notices if n.source == "spot" and n.kind is NoticeKind.NOTE]
+    assert said.subject == "us-east-1"
+    assert said.detail.startswith("nothing in us-east-1: ")
+    assert "7 rows that were left out" in said.detail
+    assert (result.accepted, result.refused, result.changes["withdrawn"]) == (1, {}, 0)
+    again = merged(spot_reading(at=LATER), base=result.contents, at=LATER)
+    assert prices(again.contents, PurchaseOption.SPOT) == prices(FLOOR, PurchaseOption.SPOT)
+
+
+def test_an_empty_history_where_there_were_live_spot_prices_is_incomplete_and_withdraws_nothing():
+    some = merged(spot_reading(spot("p5.48xlarge", "use1-az6", "17")))
+    result = merged(spot_reading(at=LATER), base=some.contents, at=LATER)
+    assert prices(result.contents, PurchaseOption.SPOT) == prices(some.contents, PurchaseOption.SPOT)
+    assert len(prices(some.contents, PurchaseOption.SPOT)) == 1
+    assert result.refused["spot", "us-east-1"].startswith("incomplete: 0 spot prices, 1 before")
+
+
+@pytest.mark.parametrize("name", ["savings_plans", "offerings", "instance_types"])
+def test_an_empty_answer_displaces_nothing_and_is_said_once(name: str):
+    empty = {
+        "savings_plans": plans_reading(),
+        "offerings": SourceReading(source=name, scope=Scope(provider="aws", region="us-east-1", tables=frozenset({"zone_offerings"})), retrieved_at=NOW),
+        "instance_types": types_reading(),
+    }[name]  # fmt: skip
+    floor = small_contents(quotes=(*FLOOR.quotes, plan("0.402", "price list", at=MOMENT)))
+    result = merge(floor, floor, [empty], at=NOW)
+    assert set(result.contents.quotes) == set(floor.quotes)
+    assert set(map(repr, result.contents.instance_types)) == set(map(repr, floor.instance_types))
+    (said,) = [n for n in result.notices if n.source == name]
+    assert said.detail.startswith("nothing in us-east-1: ")
+
+
+def test_that_no_block_is_on_offer_is_an_answer_like_another():
+    scope = Scope(provider="aws", region="us-east-1", tables=frozenset({"quotes", "capacity_blocks"}), purchase_options=frozenset({PurchaseOption.CAPACITY_BLOCK}))  # fmt: skip
+    offered = quote("aws", "p5.48xlarge", "us-east-1", "31.46", PurchaseOption.CAPACITY_BLOCK, availability_zone_id="use1-az6", source="AWS DescribeCapacityBlockOfferings", retrieved_at=NOW)  # fmt: skip
+    some = merged(SourceReading(source="capacity_blocks", scope=scope, retrieved_at=NOW, quotes=(offered,)))
+    none = merged(SourceReading(source="capacity_blocks", scope=scope, retrieved_at=LATER), base=some.contents, at=LATER)  # fmt: skip
+    assert len(prices(some.contents, PurchaseOption.CAPACITY_BLOCK)) == 1
+    assert prices(none.contents, PurchaseOption.CAPACITY_BLOCK) == {}
+    assert not [n for n in none.notices if "nothing in" in n.detail]
 
 
 def unresolved(subject: str, why: str = "2 prices are left where one must be") -> Notice:
@@ -344,6 +401,14 @@ def test_a_move_of_more_than_30_per_cent_is_flagged_and_published(now, flagged):
     result = merged(price_list(live("p5.48xlarge", now), live("g6.xlarge", "0.8048")))
     assert notices(result, NoticeKind.PRICE_JUMP) == flagged
     assert prices(result.contents)["aws p5.48xlarge us-east-1"].startswith(now)
+
+
+def test_a_jump_is_told_with_six_decimals_at_most():
+    """A block of 1,485.63 USD for 2,944 minutes is 30.27778532608695652… USD an hour."""
+    exact = str(Decimal("1485.63") * 60 / 2944)
+    result = merged(price_list(live("p5.48xlarge", exact)))
+    (jump,) = [n for n in result.notices if n.kind is NoticeKind.PRICE_JUMP]
+    assert jump.detail == "55.04 to 30.277785 USD an hour (-45%)"
 
 
 def test_the_cut_of_june_2025_would_have_been_flagged():
@@ -647,7 +712,7 @@ def test_nothing_read_changes_no_row():
 
 
 def test_shipped_spot_prices_do_not_come_back_where_a_region_has_none():
-    none = merged(spot_reading(), floor_id="f1")
+    none = without_spot(floor_id="f1")
     assert prices(none.contents, PurchaseOption.SPOT) == {}
     again = merged(base=none.contents, at=LATER, floor_id="f1")
     assert prices(again.contents, PurchaseOption.SPOT) == {}
