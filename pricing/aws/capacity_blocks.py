@@ -34,6 +34,8 @@ USAGE_CLASS = "capacity-block"
 DURATIONS_H = (24, 168)
 """A day and a week: the shortest block, and one at which a longer one's price shows. AWS sells 1 to 14 days, then whole weeks to 182 days."""
 INSTANCES = 1
+PAYMENT = "all_upfront"
+"""How every block is paid, as the shipped rates say it too: one key of history for both."""
 NOT_SOLD = frozenset({"Unsupported", "UnsupportedOperation", "InvalidInstanceType"})
 """A type that the region has no blocks of. Nothing is wrong with the question."""
 MINUTE = timedelta(minutes=1)
@@ -273,6 +275,7 @@ def capacity_block_quotes(blocks: Iterable[CapacityBlock]) -> tuple[Quote, ...]:
             availability_zone_id=block.availability_zone_id,
             availability_zone=block.availability_zone,
             purchase_option=PurchaseOption.CAPACITY_BLOCK,
+            payment_option=PAYMENT,
             currency=block.currency,
             list_unit_price=block.unit_price,
             upfront=block.upfront / block.instance_count,

@@ -130,7 +130,7 @@ def whole(
                 found.append(page)
                 on_answer()
         except ReplyError as e:  # a body that is no page, or a token that repeats
-            why = e.why
+            why = e.why if e.where == "reply" else f"{e.where} {e.why}"
         except sdk.PaginationError:
             why = "the same token came twice: the answer would never end"
         except (ResponseParserError, sdk.IncompleteReadError, sdk.ResponseStreamingError) as e:

@@ -123,6 +123,10 @@ class Aws:
         import boto3  # noqa: PLC0415 - takes a while, and only a refresh needs it
 
         session = boto3.Session(profile_name=self.access.profile)
+        if session.region_name is None:  # roles of a profile are taken on at an endpoint of the session's region
+            stated = os.environ.get("AWS_ROLE_ARN") or session._session.get_scoped_config().get("role_arn")
+            role = self.access.role_arn or stated or ""
+            session = boto3.Session(profile_name=self.access.profile, region_name=_home_of(role))
         return session if self.access.role_arn is None else self._in_role(session, self.access.role_arn)
 
     def _in_role(self, session: Any, role_arn: str) -> Any:
@@ -137,7 +141,7 @@ class Aws:
         extra = {"RoleSessionName": "gpu-cost-planner"}
         if self.access.external_id is not None:
             extra["ExternalId"] = self.access.external_id
-        at = session.region_name or (PRICING_REGION_CHINA if role_arn.startswith("arn:aws-cn:") else PRICING_REGION)
+        at = session.region_name
 
         def creator(service: str, **more: Any) -> Any:
             more = {"region_name": at, "config": _config()} | more
@@ -150,7 +154,7 @@ class Aws:
         inner._credentials = DeferredRefreshableCredentials(
             method="assume-role", refresh_using=fetcher.fetch_credentials
         )
-        return boto3.Session(botocore_session=inner)
+        return boto3.Session(botocore_session=inner, region_name=at)
 
     @property
     def price_list_files(self) -> str:
@@ -171,6 +175,11 @@ class Aws:
     def _address(self, variable: str) -> str | None:
         stated = os.environ.get(variable) or self.access.endpoint_url or os.environ.get(ENDPOINT_VARIABLE)
         return stated.rstrip("/") if stated else None
+
+
+def _home_of(role_arn: str) -> str:
+    """Return the region in which a role's partition is asked where none is stated."""
+    return PRICING_REGION_CHINA if role_arn.startswith("arn:aws-cn:") else PRICING_REGION
 
 
 def in_china(region: str) -> bool:

@@ -18,6 +18,7 @@ from pricing.aws.capacity_blocks import (
 from pricing.errors import AccessDenied, ReplyError, SourceFailed
 from pricing.model import PurchaseOption
 from pricing.source import Ask, Scope
+from pricing.static import load_tables
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 ENDS = datetime(2026, 12, 5, 11, 30, tzinfo=UTC)
@@ -99,6 +100,8 @@ def test_one_quote_a_type_and_zone_is_the_cheapest_hour() -> None:
         ("p5.48xlarge", "use2-az2", "other zone"),
     ]
     week = quotes[1]
+    shipped = {q.payment_option for q in load_tables().quotes if q.purchase_option is PurchaseOption.CAPACITY_BLOCK}
+    assert shipped == {q.payment_option for q in quotes} == {"all_upfront"}  # one key of history and diff
     assert (week.effective_unit_price, week.list_unit_price, week.upfront) == (Decimal(30), Decimal(30), Decimal(5040))
     assert week.purchase_option is PurchaseOption.CAPACITY_BLOCK
     assert week.notes == "block of 168 h 0 min, 2026-11-28 11:30 to 2026-12-05 11:30 UTC, paid at once; an offering of the moment, not held"  # fmt: skip

@@ -65,6 +65,32 @@ def test_a_role_is_assumed_with_the_callers_keys(monkeypatch: pytest.MonkeyPatch
     assert borrowed in str(sent[0]["Authorization"])
 
 
+@pytest.mark.parametrize(("partition", "home"), [("aws", "us-east-1"), ("aws-cn", "cn-northwest-1")])
+def test_a_profile_with_a_role_needs_no_region(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, partition: str, home: str
+) -> None:
+    """The SDK takes the role of a profile on at an endpoint of the session's region, and fails with NoRegionError without one."""
+    alone(monkeypatch, AWS_CONFIG_FILE=str(tmp_path / "config"))
+    (tmp_path / "config").write_text(
+        f"[profile prices]\nrole_arn = arn:{partition}:iam::123456789012:role/price-reader\nsource_profile = keys\n"
+        "[profile keys]\naws_access_key_id = AKIDTEST\naws_secret_access_key = secret\n"
+    )
+    with mock_aws():
+        aws = Aws(Access(profile="prices"))
+        client = aws.client("ec2", "eu-west-1")
+        assert client._request_signer._credentials.get_frozen_credentials().access_key.startswith("ASIA")
+        assert (client.meta.region_name, aws._session.region_name) == ("eu-west-1", home)
+        aws.close()
+
+
+def test_a_region_that_is_stated_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone(monkeypatch, **KEYS, AWS_DEFAULT_REGION="eu-central-1")
+    aws = Aws()
+    aws.client("ec2", "us-east-1")
+    assert aws._session.region_name == "eu-central-1"
+    aws.close()
+
+
 def test_a_role_that_may_not_be_assumed_names_that_permission_and_not_the_calls(monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
     with loopback() as fake:
         alone(monkeypatch, **KEYS)
