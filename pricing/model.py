@@ -149,6 +149,7 @@ class Quote:
     effective_unit_price: Decimal  # per hour of one instance, any upfront spread over the term
     source: str
     sku: str | None = None
+    rate_code: str | None = None  # "SKU.TERM.RATE" as the price list writes it: the one line that the price stands in
     effective_from: date | None = None
     retrieved_at: datetime  # timezone-aware
     derived: bool = False  # follows from another quote by a stated ratio
@@ -181,6 +182,8 @@ class Rate:
     tier_to: float | None = None
     confidence: str = "high"
     source: str
+    sku: str | None = None
+    rate_code: str | None = None  # of its tier, as the price list writes it
     retrieved_on: date
     notes: str = ""
 

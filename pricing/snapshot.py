@@ -40,7 +40,7 @@ Tables: TypeAlias = dict[str, list[list[Cell]]]
 """Every table of a snapshot as columns of cells."""
 
 APPLICATION_ID = 0x67637031  # "gcp1" in the SQLite header: the file is ours
-FORMAT_VERSION = 2  # a reader refuses any other; raise it when a table changes
+FORMAT_VERSION = 3  # a reader refuses any other; raise it when a table changes
 PAGE_BYTES = 4096
 MAPPED_BYTES = 1 << 30  # upper bound of what SQLite may map; a snapshot is a few megabytes
 

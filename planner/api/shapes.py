@@ -170,6 +170,7 @@ class Price(Shape):
     derived: bool
     confidence: str
     sku: str | None
+    rate_code: str | None
     source: str
 
 
@@ -275,6 +276,7 @@ class PriceRow(Shape):
     effective_unit_price: Money
     source: str
     sku: str | None
+    rate_code: str | None
     effective_from: str | None
     retrieved_at: str
 

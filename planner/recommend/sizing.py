@@ -174,7 +174,7 @@ def price_source(offer: Offer) -> str:
     """Return where a price comes from: option, place, day and source, in one clause."""
     quote = offer.quote
     where = quote.availability_zone_id or quote.region
-    sku = f", sku {quote.sku}" if quote.sku else ""
+    sku = f", rate {quote.rate_code}" if quote.rate_code else f", sku {quote.sku}" if quote.sku else ""
     return f"{quote.purchase_option.value} {quote.instance_type} {where}, {quote.retrieved_at.date().isoformat()}: {quote.source}{sku}"
 
 

@@ -264,6 +264,7 @@ def offer_fields(offer: Offer, now: datetime) -> Document:
             "derived": quote.derived,
             "confidence": quote.confidence,
             "sku": quote.sku,
+            "rate_code": quote.rate_code,
             "source": quote.source,
         },
     }

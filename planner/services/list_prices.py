@@ -35,6 +35,7 @@ FIELDS = (
     "effective_unit_price",
     "source",
     "sku",
+    "rate_code",
     "effective_from",
     "retrieved_at",
 )

@@ -94,6 +94,7 @@ class QuoteRow(Base):
     effective_unit_price: Mapped[Decimal]
     source: Mapped[str]
     sku: Mapped[str | None]
+    rate_code: Mapped[str | None]
     effective_from: Mapped[date | None]
     retrieved_at: Mapped[datetime]
     derived: Mapped[bool]

@@ -78,6 +78,7 @@ class Hourly:
     product: Product
     amount: Decimal
     currency: str
+    code: str
     effective_from: datetime | None
 
     def __str__(self) -> str:
@@ -207,13 +208,15 @@ def _prices(product: Product, at: datetime) -> tuple[list[Hourly], Counter[str]]
         dimensions = list(rates_of(term, where))
         if not dimensions:
             left_out["term without a price"] += 1
-        for unit, currency, amount in dimensions:
+        for code, unit, currency, amount in dimensions:
             if unit != INSTANCE_HOUR:
                 left_out[f"unit {unit}"] += 1
             elif amount == 0:
                 left_out["price of zero"] += 1
             else:
-                kept.append(Hourly(product=product, amount=amount, currency=currency, effective_from=effective))
+                kept.append(
+                    Hourly(product=product, amount=amount, currency=currency, code=code, effective_from=effective)
+                )
     return kept, left_out
 
 
@@ -251,6 +254,7 @@ def _on_demand(hourly: Hourly, retrieved_at: datetime) -> Quote:
         effective_unit_price=hourly.amount,
         source=hourly.product.source,
         sku=hourly.product.sku,
+        rate_code=hourly.code,
         effective_from=hourly.effective_from.date() if hourly.effective_from else None,
         retrieved_at=retrieved_at,
     )
@@ -287,12 +291,13 @@ def _reservation(
     if effective is not None and effective > at:
         return "reservation that starts in the future"
     amounts: dict[str, Decimal] = {}
+    codes: dict[str, str] = {}
     currencies = set()
-    for unit, currency, amount in rates_of(term, where):
+    for code, unit, currency, amount in rates_of(term, where):
         if unit not in (INSTANCE_HOUR, UPFRONT) or unit in amounts:
             why = f"a reservation has one price per hour and one fee, not {unit!r} too"
             raise ReplyError(source=SOURCE, where=where, why=why)
-        amounts[unit] = amount
+        amounts[unit], codes[unit] = amount, code
         currencies.add(currency)
     years, option = length
     hourly, upfront = amounts.get(INSTANCE_HOUR, Decimal(0)), amounts.get(UPFRONT, Decimal(0))
@@ -313,6 +318,7 @@ def _reservation(
         effective_unit_price=price,
         source=product.source,
         sku=product.sku,
+        rate_code=codes.get(INSTANCE_HOUR) or codes[UPFRONT],
         effective_from=effective.date() if effective else None,
         retrieved_at=retrieved_at,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -59,6 +59,7 @@ class Tier:
     amount: Decimal
     begin: Decimal
     end: Decimal | None
+    code: str = field(default="", compare=False)  # of the rate: two products that price alike have codes of their own
 
 
 def parse_price_list_page(page: Any) -> tuple[str, ...]:
@@ -117,8 +118,8 @@ def start_of(term: Mapping[str, Any], where: str) -> datetime | None:
     return None if start is None else replies.instant(start, source=SOURCE, where=f"{where} effectiveDate")
 
 
-def rates_of(term: Mapping[str, Any], where: str) -> Iterator[tuple[str, str, Decimal]]:
-    """Yield unit, currency and price of each rate of a term. A rate without a price yields nothing: missing is not zero."""
+def rates_of(term: Mapping[str, Any], where: str) -> Iterator[tuple[str, str, str, Decimal]]:
+    """Yield code ("SKU.TERM.RATE"), unit, currency and price of each rate of a term, in the order of their codes. A rate without a price yields nothing: missing is not zero."""
     dimensions = replies.mapping(term.get("priceDimensions", {}), source=SOURCE, where=where)
     for name, dimension in sorted(dimensions.items()):
         rate = replies.mapping(dimension, source=SOURCE, where=f"rate {name}")
@@ -129,7 +130,7 @@ def rates_of(term: Mapping[str, Any], where: str) -> Iterator[tuple[str, str, De
                 source=SOURCE, where=f"rate {name}", why=f"is in {' and '.join(sorted(prices))}: which one is meant?"
             )
         for currency, amount in prices.items():
-            yield unit, str(currency), replies.price(amount, source=SOURCE, where=f"rate {name}")
+            yield str(name), unit, str(currency), replies.price(amount, source=SOURCE, where=f"rate {name}")
 
 
 def tiers_of(term: Mapping[str, Any], where: str) -> tuple[Tier, ...]:
@@ -139,8 +140,9 @@ def tiers_of(term: Mapping[str, Any], where: str) -> tuple[Tier, ...]:
     for name, dimension in dimensions.items():
         rate = replies.mapping(dimension, source=SOURCE, where=f"rate {name}")
         begin, end = _bound(rate.get("beginRange"), name), _bound(rate.get("endRange", "Inf"), name)
-        for unit, currency, amount in rates_of({"priceDimensions": {name: dimension}}, where):
-            tiers.append(Tier(unit=unit, currency=currency, amount=amount, begin=begin or Decimal(0), end=end))
+        for code, unit, currency, amount in rates_of({"priceDimensions": {name: dimension}}, where):
+            start = begin or Decimal(0)
+            tiers.append(Tier(unit=unit, currency=currency, amount=amount, begin=start, end=end, code=code))
     tiers.sort(key=lambda tier: tier.begin)
     ends = [Decimal(0), *(tier.end for tier in tiers)]
     if tiers and ([tier.begin for tier in tiers] != ends[:-1] or ends[-1] is not None):

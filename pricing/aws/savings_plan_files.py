@@ -217,6 +217,7 @@ class _Collected:
                 "currency": price.get("currency"),
             },
             "rate": price.get("price"),
+            "rateCode": rate.get("rateCode"),
             "unit": rate.get("unit"),
             "productType": "EC2",
             "usageType": rate.get("discountedUsageType"),

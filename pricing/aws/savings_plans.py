@@ -67,6 +67,7 @@ class PlanRate:
     purchase_option: PurchaseOption
     currency: str
     amount: Decimal
+    rate_code: str | None = None  # the files have it; the API tells a rate by its offering alone
 
     @property
     def key(self) -> tuple[str, str, str, int, str]:
@@ -226,6 +227,7 @@ def parse_offering_rate(reply: Any, *, region: str, where: str) -> PlanRate | st
         purchase_option=option,
         currency=currency,
         amount=amount,
+        rate_code=row.get("rateCode") if isinstance(row.get("rateCode"), str) else None,
     )
 
 
@@ -258,6 +260,7 @@ def plan_quotes(reading: PlanRatesReading, *, retrieved_at: datetime) -> tuple[Q
             effective_unit_price=rate.amount,
             source=SOURCE,
             sku=rate.offering_id,
+            rate_code=rate.rate_code,
             retrieved_at=retrieved_at,
         )
         for rate in reading.rates

@@ -255,6 +255,8 @@ def _rates(offer: Offer, *, service: str, item: str, region: str, at: datetime) 
             tier_from=float(begin) if tiered else None,
             tier_to=None if tier.end is None else float(tier.end),
             source=offer.source,
+            sku=offer.sku,
+            rate_code=tier.code,
             retrieved_on=at.date(),
             notes=note,
         )

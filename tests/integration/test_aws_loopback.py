@@ -482,6 +482,15 @@ def test_public_files_say_what_the_api_says(read: Read, name: str) -> None:
     assert prices(read(name)) == prices(read({"price_list_files": "price_list", "savings_plan_files": "savings_plans"}[name]))  # fmt: skip
 
 
+def test_public_files_name_the_rate_codes_of_the_api(read: Read) -> None:
+    def codes(name: str) -> list[tuple[str | None, str | None]]:
+        return sorted((q.sku, q.rate_code) for q in read(name).quotes)
+
+    of_files = codes("price_list_files")
+    assert of_files == codes("price_list")
+    assert all(code is not None and code.count(".") == 2 for _, code in of_files)
+
+
 def test_public_file_counts_the_rows_of_other_systems(read: Read) -> None:
     excluded = read("price_list_files").excluded
     # 16 virtual machines and metal: Windows 17, and with its own licence 16; Ubuntu Pro 16 and the fee of 7 blocks

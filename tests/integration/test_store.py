@@ -82,7 +82,7 @@ def small(snapshot_id: str = "one", quotes: int = 2) -> Published:
     )
     spot = replace(
         quote, purchase_option=PurchaseOption.SPOT, availability_zone_id="use1-az6", effective_unit_price=Decimal("0.4321"), list_unit_price=Decimal("1.006"), contracted_unit_price=Decimal("1"), upfront=Decimal("0"),
-        effective_from=date(2026, 1, 2), at_on_demand_cap=False, derived=True, notes="ä 'quoted' € \\ line\nbreak", sku="ABC", term_years=1, plan_type="compute", payment_option="no_upfront", offering_class="standard",
+        effective_from=date(2026, 1, 2), at_on_demand_cap=False, derived=True, notes="ä 'quoted' € \\ line\nbreak", sku="ABC", rate_code="ABC.T.R", term_years=1, plan_type="compute", payment_option="no_upfront", offering_class="standard",
     )  # fmt: skip
     catalog = open_catalog()
     sources = (

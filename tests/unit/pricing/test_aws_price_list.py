@@ -246,6 +246,24 @@ def reservation(length: str, payment: str, *, hourly: str | None, upfront: str |
     return {"A1.R": {"effectiveDate": "2019-01-01T00:00:00Z", "termAttributes": attributes, "priceDimensions": rates}}
 
 
+def test_a_price_names_the_line_that_it_stands_in() -> None:
+    assert the_one(product()).rate_code == "A1.JRTCKXETXF.6YS6EN2CT7"
+
+
+@pytest.mark.parametrize(
+    ("hourly", "upfront", "code"),
+    [
+        ("0.5", None, "A1.R.6YS6EN2CT7"),
+        ("0.25", "2190", "A1.R.6YS6EN2CT7"),  # whichever stands first
+        (None, "13140", "A1.R.2TG2D8R56U"),  # nothing an hour: the fee's
+    ],
+)
+def test_a_reservation_names_the_line_of_its_hourly_price(hourly: str | None, upfront: str | None, code: str) -> None:
+    terms = reservation("1yr", "Partial Upfront", hourly=hourly, upfront=upfront)
+    _, reserved = parse_price_list([product(reserved=terms)], at=NOW, retrieved_at=NOW).quotes
+    assert (reserved.sku, reserved.rate_code) == ("A1", code)
+
+
 @pytest.mark.parametrize(
     ("length", "payment", "hourly", "upfront", "effective"),
     [

@@ -131,6 +131,17 @@ def test_every_look_alike_is_counted_by_name(reading: OfferReading) -> None:
     }
 
 
+def test_every_quote_names_the_line_that_it_stands_in(reading: OfferReading, files: dict[str, bytes]) -> None:
+    terms = json.loads(files["json"])["terms"]
+    lines = {code: line for sort in terms.values() for of_sku in sort.values() for term in of_sku.values() for code, line in term["priceDimensions"].items()}  # fmt: skip
+    for quote in reading.prices.quotes:
+        assert quote.rate_code is not None
+        assert quote.rate_code.startswith(f"{quote.sku}.")
+        line = lines[quote.rate_code]
+        assert (line["unit"], Decimal(line["pricePerUnit"]["USD"])) == ("Hrs", quote.list_unit_price)
+    assert len({q.rate_code for q in reading.prices.quotes}) == TYPES + (TYPES - 1) * 12
+
+
 def test_both_formats_give_the_same(files: dict[str, bytes]) -> None:
     assert parsed(parse_offer_json, files["json"]) == parsed(parse_offer_csv, files["csv"])
 

@@ -81,6 +81,7 @@ def test_a_quote_says_publication_day_and_rate() -> None:
     quote = next(q for q in parsed(SIX).quotes if q.plan_type == "ec2_instance")
     assert quote.source == f"AWS Savings Plan price list files, published {PUBLISHED}"
     assert (quote.sku, quote.effective_from, quote.unit, quote.currency) == ("D.SKU1", date(2026, 10, 5), "Hrs", "USD")
+    assert quote.rate_code == "A.SKU1"  # as the file writes it
 
 
 def test_quotes_are_of_the_form_of_the_api() -> None:
@@ -91,7 +92,9 @@ def test_quotes_are_of_the_form_of_the_api() -> None:
     }  # fmt: skip
     (of_api,) = plan_quotes(parse_offering_rates([{"searchResults": [row]}], region="us-east-1"), retrieved_at=NOW)
     of_file = next(q for q in parsed(SIX).quotes if q.plan_type == "ec2_instance")
-    assert dataclasses.replace(of_file, source=of_api.source, sku=of_api.sku, effective_from=None) == of_api
+    assert (of_api.sku, of_api.rate_code) == ("o-1", None)  # the API names the offering alone
+    ids = {"source": of_api.source, "sku": "o-1", "rate_code": None}
+    assert dataclasses.replace(of_file, effective_from=None, **ids) == of_api
 
 
 def test_terms_may_stand_before_the_plans() -> None:

@@ -116,6 +116,17 @@ def test_tiers_are_a_row_each_and_the_free_gigabytes_come_off_the_first() -> Non
     assert {(r.tier_from, r.tier_to, r.unit_price) for r in reading.rates} == shipped
 
 
+def test_a_rate_names_the_line_that_it_stands_in() -> None:
+    reading = read(
+        product(OUT, "GB", *FOUR_TIERS, family="Data Transfer")
+    )  # its dimensions are in reverse: r3 is the first
+    assert [(r.sku, r.rate_code) for r in reading.rates] == [("A1", "r3"), ("A1", "r2"), ("A1", "r1"), ("A1", "r0")]
+    twins = [ebs("EBS:VolumeUsage.gp3", "GB-Mo", "0.08", sku=sku) for sku in ("B2", "A1")]
+    for documents in (twins, twins[::-1]):
+        (rate,) = read(*documents).rates
+        assert (rate.sku, rate.rate_code) == ("A1", "r0")
+
+
 def test_china_gives_nothing_away() -> None:
     here = OUT | {"fromRegionCode": "cn-north-1", "usagetype": "CNN1-DataTransfer-Out-Bytes"}
     (rate,) = read(product(here, "GB", ("0", "Inf", "0.933"), currency="CNY"), region="cn-north-1").rates

@@ -20,7 +20,7 @@ from pricing.snapshot import open_snapshot
 
 CONTRACT = [
     "provider", "instance_type", "region", "availability_zone_id", "availability_zone", "purchase_option", "plan_type", "offering_class", "term_years",
-    "payment_option", "currency", "unit", "list_unit_price", "contracted_unit_price", "upfront", "effective_unit_price", "source", "sku", "effective_from",
+    "payment_option", "currency", "unit", "list_unit_price", "contracted_unit_price", "upfront", "effective_unit_price", "source", "sku", "rate_code", "effective_from",
     "retrieved_at",
 ]  # fmt: skip
 
