@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 Row = TypeVar("Row")
 NEAR = 3  # suggestions for a name that is not known
+BY_REGION = frozenset({"capacity_blocks", "spot_statistics"})
+"""Tables that are read a region at a time, not a type at a time."""
+
 KEPT_ANSWERS = 64  # distinct quote look-ups that one catalog remembers
 
 
@@ -46,6 +49,7 @@ class Catalog:
         self._close = weakref.finalize(self, connection.close)  # a catalog that is let go lets go of its file
         self._lock = threading.Lock()
         self._quotes: dict[tuple[tuple[str, ...] | None, ...], tuple[Quote, ...]] = {}
+        self._regional: dict[tuple[str, str], Mapping[str, tuple[Any, ...]]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -217,7 +221,7 @@ class Catalog:
 
     def interruption(self, instance_type: str, region: str) -> Interruption | None:
         """Return the spot interruption band of a type in a region, or None when no source gives one."""
-        found = self._read(Interruption, "interruptions", "instance_type = ? AND region = ?", [instance_type, region])
+        found = self._in_region(Interruption, "interruptions", region).get(instance_type, ())
         return found[0] if found else None
 
     def price_periods(self, instance_type: str, region: str | None = None) -> tuple[PricePeriod, ...]:
@@ -231,6 +235,11 @@ class Catalog:
     def capacity_blocks(self, instance_type: str, region: str | None = None) -> tuple[CapacityBlock, ...]:
         """Return the capacity blocks of a type that could be reserved when the snapshot was made."""
         return self._of_type(CapacityBlock, "capacity_blocks", instance_type, region)
+
+    def capacity_blocks_in(self, region: str) -> tuple[CapacityBlock, ...]:
+        """Return the capacity blocks of every type in a region."""
+        by_type = self._in_region(CapacityBlock, "capacity_blocks", region)
+        return tuple(block for blocks in by_type.values() for block in blocks)
 
     def spot_statistics(self, instance_type: str, region: str | None = None) -> tuple[SpotStatistics, ...]:
         """Return how the spot price of each zone's pool of a type moved, over the window of the snapshot."""
@@ -257,10 +266,22 @@ class Catalog:
         return self._read(Discount, "discounts")
 
     def _of_type(self, kind: type[Row], table: str, instance_type: str, region: str | None) -> tuple[Row, ...]:
+        if region is not None and table in BY_REGION:
+            return self._in_region(kind, table, region).get(instance_type, ())
         where, arguments = "instance_type = ?", [instance_type]
         if region is not None:
             where, arguments = f"{where} AND region = ?", [instance_type, region]
         return self._read(kind, table, where, arguments)
+
+    def _in_region(self, kind: type[Row], table: str, region: str) -> Mapping[str, tuple[Row, ...]]:
+        """Return the rows of a region by instance type. They are few and are asked for type after type: read at once, and remembered."""
+        found = self._regional.get((table, region))
+        if found is None:
+            by_type: dict[str, list[Any]] = {}
+            for row in self._read(kind, table, "region = ?", [region]):
+                by_type.setdefault(row.instance_type, []).append(row)  # type: ignore[attr-defined]  # rows of these tables have one
+            found = self._regional[table, region] = {name: tuple(rows) for name, rows in by_type.items()}
+        return found
 
     def contents(self) -> SnapshotContents:
         """Return everything in the snapshot, in its fixed order."""
