@@ -279,7 +279,8 @@ def _check_credentials(aws: Aws) -> None:
 
 
 def price_records(url: str | None = None) -> PriceRecords:
-    """Return what a refresh keeps in the database: nothing is opened before it is used."""
+    """Return what a refresh keeps in the database: nothing is opened before it is used; raises BadDatabaseUrl for an address that is none."""
     from planner.price_records import StoredPrices
 
+    open_store(url).close()  # whose address cannot be used is refused before anything is asked
     return StoredPrices(lambda: open_store(url))

@@ -69,6 +69,7 @@ def state_line(document: Document) -> str:
     """Return on one line how a refresh ended."""
     changes = document["changes"]
     failed = sorted({s["source"] for s in document["sources"] if s["state"] == "failed"})
+    failed += [fault["subject"] for fault in document["faults"]]
     parts = [
         f"{document['published_at']} snapshot {document['snapshot_id'][:12]} {'published' if document['published'] else 'stays'}",
         f"{document['quotes']:,} prices ({changes['new']:,} new, {changes['changed']:,} changed, {changes['withdrawn']:,} withdrawn)",

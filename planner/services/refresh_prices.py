@@ -1,7 +1,7 @@
 """`refresh_prices`: sources are asked, what they say is merged into the newest snapshot, and the next one is published whole or not at all.
 
 The newest snapshot is the base and the shipped one the floor. A source that fails leaves its last good figures with their age; a
-database that fails costs its records, never the snapshot.
+database that fails costs its records, never the snapshot. Either way the answer is not `complete`, and says what is missing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -42,6 +43,8 @@ SERVICE = "refresh"
 
 STAND_INS: Mapping[str, str] = {"price_list": "price_list_files", "savings_plans": "savings_plan_files"}
 """Sources that need credentials, and those that say the same without."""
+
+NOT_RECORDED_REMEDY = "put that right and refresh again, or say --no-store where no record is wanted"
 
 CLOCKS_DIFFER = timedelta(minutes=5)
 
@@ -134,6 +137,9 @@ class _Refresh:
         self._at = around.clock()
         self._staging = Staging(folder=around.data_dir / "staging", access=around.access)
         self._said: list[Notice] = []
+        self._faults: dict[str, str] = {}  # what failed beside the sources
+        self._lost: dict[str, None] = {}  # what the database did not take
+        self._record_unread = ""  # why it could not say what it has
 
     def done(self) -> Document:
         around = self._around
@@ -185,7 +191,9 @@ class _Refresh:
             except CredentialsMissing as e:  # none of the sources asked needs any
                 no_credentials = e
             except SourceFailed as e:
-                self._note(f"{e}; asked about the {len(snapshot)} regions of the snapshot instead", "regions")
+                why = f"which regions the account has enabled is not known ({_why(e)}): asked about the {len(snapshot)} regions of the snapshot instead, and about no other; --region names them"
+                self._faults["regions"] = why
+                self._note(why, "regions")
         if no_credentials is None or named:
             return snapshot
         self._note(
@@ -211,11 +219,14 @@ class _Refresh:
     def _spot_since(self, region: str, types: Iterable[str]) -> datetime | None:
         """Return from when on spot changes are wanted: what a database has is not asked for again, and without one the window is enough."""
         records = self._around.records
-        if records is not None and any(source.name == "spot" for source in self._sources):
+        wanted = records is not None and any(source.name == "spot" for source in self._sources)
+        if records is not None and wanted and not self._record_unread:  # one that is not reached is waited for once
             try:
                 return records.spot_known_until(region, types)
             except RecordFailed as e:
-                self._note(f"spot changes are not recorded: {e}", "database")
+                self._record_unread = str(e)
+                self._note(f"which spot changes are recorded could not be read: {e}", "database")
+                self._faults["database"] = f"what is recorded could not be read: {e}; {NOT_RECORDED_REMEDY}"
         return self._at - SPOT_WINDOW
 
     # -- publishing -----------------------------------------------------------------------------------------------
@@ -315,13 +326,14 @@ class _Refresh:
             reading = outcome.reading
             if reading is None or not reading.spot_changes or reading.scope.region is None:
                 continue
-            # a reading that was staged is the answer to an earlier question, perhaps about fewer types
-            asked = frozenset() if outcome.resumed else asks[reading.scope.region].instance_types
+            # a reading that was staged is the answer to an earlier question, perhaps about fewer types; and where the record could
+            # not be read, fewer days were asked about than it may lack
+            asked = frozenset() if outcome.resumed or self._record_unread else asks[reading.scope.region].instance_types
             try:
                 records.keep_spot_changes(reading.spot_changes, asked=asked)
                 known.add(reading.scope.region)
             except RecordFailed as e:
-                self._note(f"spot changes are not recorded: {e}", "database")
+                self._not_recorded("spot changes", e)
                 break
         return frozenset(known)
 
@@ -334,7 +346,9 @@ class _Refresh:
         try:
             made = self._around.records.spot_statistics(sorted(regions), start, end, caps)
         except RecordFailed as e:
-            self._note(f"spot statistics are those of what was read this time: {e}", "database")
+            said = f"spot statistics are those of what was read this time: {e}"
+            self._note(said, "database")
+            self._faults.setdefault("database", f"{said}; {NOT_RECORDED_REMEDY}")
             read = [o.reading for o in outcomes if o.reading is not None and o.reading.scope.region in regions]
             changes = [change for reading in read for change in reading.spot_changes]
             made = statistics_of(changes, window_start=start, window_end=end, on_demand=caps)
@@ -347,7 +361,13 @@ class _Refresh:
         try:
             self._around.records.record_snapshot(catalog)
         except RecordFailed as e:
-            self._note(f"the snapshot is published and not recorded: {e}", "database")
+            self._not_recorded("the snapshot", e)
+
+    def _not_recorded(self, what: str, error: RecordFailed) -> None:
+        """Note that the database did not take something; one fault says all of it."""
+        self._note(f"not recorded: {what}: {error}", "database")
+        self._lost[what] = None
+        self._faults["database"] = f"not recorded: {' and '.join(self._lost)}: {error}; {NOT_RECORDED_REMEDY}"
 
     def _note(self, detail: str, subject: str) -> None:
         notice = Notice(kind=NoticeKind.NOTE, source=SERVICE, subject=subject, detail=detail)
@@ -382,8 +402,9 @@ class _Refresh:
             "day": meta.day.isoformat(),
             "quotes": meta.quote_count,
             "instance_types": meta.instance_type_count,
-            "complete": all(source["state"] != "failed" for source in sources),
+            "complete": not self._faults and all(source["state"] != "failed" for source in sources),
             "sources": sources,
+            "faults": [{"subject": subject, "detail": detail} for subject, detail in self._faults.items()],
             "changes": dict(merged.changes) if published else {"new": 0, "changed": 0, "withdrawn": 0, "unchanged": base.meta.quote_count},
             "notices": [
                 {
@@ -415,16 +436,40 @@ def _source(outcome: Outcome, refused: str | None, kept_as_of: datetime | None, 
         "state": "failed" if why is not None else "resumed" if outcome.resumed else "read",
         "rows": rows_in(outcome),
         "excluded": {} if reading is None else dict(sorted(reading.excluded.items())),
-        "published": None if reading is None else reading.published,
+        "published": None if reading is None or reading.published is None else moment_of(reading.published),
         "why": why,
         "kept_as_of": None if kept_as_of is None else instant(kept_as_of),
     }
 
 
-def failures_by_reason(document: Document) -> list[tuple[str, list[str], str]]:
-    """Return (source, regions, why) for each source that failed, regions with the same reason together."""
-    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+def moment_of(published: str) -> str | None:
+    """Return the moment that a provider's own words state, as RFC 3339 in UTC, None where they state none.
+
+    Lists state it as ISO 8601, the public files of AWS as a version ("20261128013000"), a web server as an HTTP date.
+    """
+    text = published.strip()
+    for read in (_of_version, datetime.fromisoformat, parsedate_to_datetime):
+        try:
+            at = read(text)
+        except (ValueError, TypeError):
+            continue
+        return instant((at if at.tzinfo is not None else at.replace(tzinfo=UTC)).astimezone(UTC))
+    return None
+
+
+def _of_version(text: str) -> datetime:
+    if len(text) != len("YYYYmmddHHMMSS"):
+        raise ValueError(text)
+    return datetime.strptime(text, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+
+
+def failures_by_reason(document: Document) -> list[tuple[list[str], list[str], str]]:
+    """Return (sources, regions, why) of what failed, those with the same reason together."""
+    regions: dict[tuple[str, str], list[str | None]] = defaultdict(list)
     for source in document["sources"]:
         if source["state"] == "failed":
-            groups[source["source"], source["why"]].append(source["region"])
-    return [(name, [r for r in regions if r is not None], why) for (name, why), regions in groups.items()]
+            regions[source["source"], source["why"]].append(source["region"])
+    sources: dict[tuple[tuple[str | None, ...], str], list[str]] = defaultdict(list)
+    for (name, why), where in regions.items():
+        sources[tuple(where), why].append(name)
+    return [(names, [r for r in where if r is not None], why) for (where, why), names in sources.items()]

@@ -9,10 +9,12 @@ import os
 import pty
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +24,7 @@ import pytest
 from fakes.aws_server import FakeAws
 from fakes.aws_world import World
 
+from planner.store import SqlStore
 from pricing.refresh.lock import only_refresh
 from pricing.snapshot import open_snapshot, read_meta, shipped_snapshot_path, verify_snapshot
 
@@ -189,12 +192,66 @@ def test_while_another_process_refreshes_there_is_one_line(shell):
     assert done.stderr == f"planner prices refresh: {shell.data}/refresh.lock: process {os.getpid()} is refreshing the prices; wait until it has ended\n"  # fmt: skip
 
 
-def test_a_database_that_is_not_ours_does_not_cost_the_snapshot(shell):
+@pytest.mark.parametrize("form", ["table", "json", "csv"])
+def test_a_database_that_is_not_ours_does_not_cost_the_snapshot_and_is_one_line(shell, form):
     shell.data.mkdir()
     (shell.data / "planner.sqlite").write_text("this is no database, but somebody's notes" * 10)
-    document = shell.refreshed(*QUICK)
-    assert document["published"] is True
-    assert any(n["subject"] == "database" for n in document["notices"])
+    done = shell.run(*QUICK, "--format", form)
+    assert done.returncode == 4
+    assert len(shell.snapshots()) == 1
+    (said,) = [line for line in done.stderr.splitlines() if line.startswith("database: ")]
+    assert said.startswith(
+        f"database: not recorded: spot changes and the snapshot: database sqlite:///{shell.data}/planner.sqlite "
+    )
+    assert said.endswith("put that right and refresh again, or say --no-store where no record is wanted")
+    again = shell.run(*QUICK, "--format", form, "--no-store")
+    assert (again.returncode, "database" in again.stderr) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("url", "why"), [("no url", "cannot be read"), ("mysql://host/db", "'mysql' is not supported")]
+)
+def test_an_address_that_is_no_database_is_refused_before_anything_is_asked(shell, aws, url, why):
+    shell.environment["PLANNER_DATABASE_URL"] = url
+    done = shell.run(*QUICK)
+    assert done.returncode == 2
+    assert done.stderr.startswith("planner prices refresh: --database-url or PLANNER_DATABASE_URL: ")
+    assert why in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert (aws.calls, shell.snapshots()) == ([], [])
+
+
+def test_a_database_of_another_revision_is_left_alone_and_said(shell):
+    with SqlStore(f"sqlite:///{shell.data}/planner.sqlite") as store:
+        store.upgrade()
+    with closing(sqlite3.connect(shell.data / "planner.sqlite")) as db:
+        db.execute("UPDATE alembic_version SET version_num = '2099_01_01_later'")
+        db.commit()
+    done = shell.run(*QUICK)
+    assert done.returncode == 4
+    (said,) = [line for line in done.stderr.splitlines() if line.startswith("database: not recorded: spot changes and the snapshot: ")]  # fmt: skip
+    assert "2099_01_01_later" in said
+    assert len(shell.snapshots()) == 1
+
+
+def test_a_broken_file_of_watches_is_one_line_and_fails_nothing(shell):
+    shell.data.mkdir()
+    (shell.data / "alerts.toml").write_text("[[watch]\n")
+    done = shell.run(*QUICK)
+    assert done.returncode == 0
+    (said,) = [line for line in done.stderr.splitlines() if line.startswith("alerts: ")]
+    assert f"no alert was made: {shell.data}/alerts.toml: is not TOML" in said
+
+
+def test_that_the_account_may_not_list_its_regions_is_said_and_not_complete(shell, aws):
+    aws.fail("access_denied", action="DescribeRegions")
+    done = shell.run("--source", "spot_advisor,quotas", "--format", "json")
+    document = json.loads(done.stdout)
+    assert done.returncode == 4
+    (said,) = [line for line in done.stderr.splitlines() if line.startswith("regions: ")]
+    assert "ec2:DescribeRegions" in said
+    assert "--region names them" in said
+    assert (document["complete"], [f["subject"] for f in document["faults"]]) == (False, ["regions"])
 
 
 def test_an_interruption_keeps_what_was_read(shell, aws):

@@ -61,8 +61,11 @@ def add_flags(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Refresh once, or again and again; 4 when a source failed, though the rest was published."""
+    """Refresh once, or again and again; 4 when a source or the record failed, though the rest was published."""
     import gc
+
+    from planner.cli.output import complain
+    from planner.services.send_alerts import faults_in
 
     gc.enable()  # unlike commands that give one answer and end, this one reads many megabytes, and a watch for months
     interval_s = interval("--watch", args.watch) if args.watch is not None else None
@@ -74,6 +77,8 @@ def run(args: Namespace) -> int:
             lambda: refreshed(request, access, record=not args.no_store, watches=watches), interval_s, args.format
         )
     document = refreshed(request, access, record=not args.no_store, watches=watches)
+    for fault in faults_in(document["alerts"]):
+        complain(f"alerts: {fault}")
     show_document(document, args.format)
     return Exit.ANSWER if document["complete"] else Exit.SOURCE_UNAVAILABLE
 
@@ -87,8 +92,10 @@ def refreshed(request: RefreshRequest, access: Access, *, record: bool, watches:
 
     with shown_progress() as progress:
         document = refresh_prices(request, access=access, record=record, watches=watches, progress=progress)
-    for source, regions, why in failures_by_reason(document):
-        complain(f"{source}{_in(regions)}: {why}")
+    for sources, regions, why in failures_by_reason(document):
+        complain(f"{', '.join(sources)}{_in(regions)}: {why}")
+    for fault in document["faults"]:
+        complain(f"{fault['subject']}: {fault['detail']}")
     return document
 
 

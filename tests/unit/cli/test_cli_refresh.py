@@ -35,6 +35,7 @@ def document(*sources: dict[str, Any], **over: Any) -> dict[str, Any]:
         "instance_types": 700,
         "complete": all(s["state"] != "failed" for s in sources),
         "sources": list(sources),
+        "faults": [],
         "changes": {"new": 5, "changed": 3, "withdrawn": 1, "unchanged": 2737},
         "notices": [],
         "alerts": [],
@@ -74,6 +75,8 @@ def test_the_state_of_a_round_is_one_line():
         "2026-11-30T12:00:00Z snapshot 0123456789ab published; 2,745 prices (5 new, 3 changed, 1 withdrawn); "
         "1 moved by more than 30 %; failed: spot; 1 alert; 1 fault of alerts"
     )
+    said |= {"faults": [{"subject": "database", "detail": "not recorded: the snapshot: no connection"}]}
+    assert "; failed: spot, database; " in state_line(said)
 
 
 def test_a_snapshot_that_stays_says_so():
@@ -100,11 +103,58 @@ def test_the_table_adds_regions_up_and_names_what_failed():
 @pytest.mark.parametrize("width", [32, 40, 64, 80, 200])
 def test_the_table_fits_any_width(width):
     notices = [
-        {"kind": "kept", "source": "spot", "subject": "us-east-1", "detail": "throttled; " * 12, "count": 1}
-    ] * 12
+        {"kind": "kept", "source": "spot", "subject": f"g{n}.xlarge us-east-1", "detail": f"{n} throttled; " * 12, "count": 1}
+        for n in range(12)
+    ]  # fmt: skip
     text = refresh_text(document(asked("price_list"), asked("spot", state="failed"), notices=notices), width=width, colour=False)  # fmt: skip
     assert max(map(len, text.splitlines())) <= width
     assert "4 more notices of this kind" in " ".join(text.split())
+
+
+def kept(source: str, why: str, region: str = "us-east-1") -> dict[str, Any]:
+    return {"kind": "kept", "source": source, "subject": region, "detail": f"{why}; its last good figures, of 2026-07-20 00:00 UTC, stay", "count": 1}  # fmt: skip
+
+
+def lines_of(said: dict[str, Any]) -> list[str]:
+    return refresh_text(said, width=400, colour=False).splitlines()
+
+
+def test_sources_that_fail_for_one_reason_are_one_line_with_their_names_and_the_age_of_what_stays():
+    why = "no credentials were found; set AWS_PROFILE"
+    names = {"savings_plans": "2026-07-20", "spot": "2026-11-28", "quotas": None}
+    said = document(
+        *(asked(name, state="failed", why=why, kept_as_of=day and f"{day}T00:00:00Z") for name, day in names.items()),
+        asked("offerings", state="failed", why="throttled", kept_as_of="2026-11-29T00:00:00Z"),
+        notices=[*(kept(name, why) for name in names), kept("offerings", "throttled")],
+    )
+    assert [line.strip() for line in lines_of(said) if line.strip().startswith("kept:")] == [
+        f"kept: savings_plans, spot, quotas in us-east-1: {why}; last good figures of 2026-07-20 to 2026-11-28; nothing was known before of quotas",
+        "kept: offerings in us-east-1: throttled; last good figures of 2026-11-29",
+    ]
+
+
+def test_every_notice_names_its_source_and_long_ones_are_cut_for_people():
+    jump = {"kind": "price_jump", "source": "price_list", "subject": "p5.48xlarge us-east-1 on_demand", "detail": "98.32 to 55.04 USD an hour (-44%)", "count": 1}  # fmt: skip
+    gone = [{"kind": "withdrawn", "source": "price_list", "subject": f"g5.{n}xlarge us-east-1 on_demand", "detail": "the list no longer has it", "count": 1} for n in range(8)]  # fmt: skip
+    long = {"kind": "note", "source": "storage", "subject": "EBS", "detail": "word " * 100, "count": 1}
+    told = [line.strip() for line in lines_of(document(asked("price_list"), notices=[jump, *gone, long]))]
+    assert "price jump: price_list: p5.48xlarge us-east-1 on_demand: 98.32 to 55.04 USD an hour (-44%)" in told
+    (withdrawn,) = [line for line in told if line.startswith("withdrawn: ")]
+    assert withdrawn.startswith("withdrawn: price_list: g5.0xlarge us-east-1 on_demand, ")
+    assert withdrawn.endswith(" and 2 more: the list no longer has it")
+    (note,) = [line for line in told if line.startswith("note: storage: EBS: word word")]
+    assert note.endswith("word …")
+    assert len(note) < 250
+    assert "--format json has every notice, and each as a whole" in told
+    assert "--format json" not in "\n".join(lines_of(document(asked("price_list"), notices=[jump])))
+
+
+def test_what_a_stand_in_answered_is_not_told_as_kept():
+    failed = asked("price_list", state="failed", why="no credentials; price_list_files was read instead")
+    note = {"kind": "note", "source": "price_list", "subject": "us-east-1", "detail": "no credentials; price_list_files was read instead", "count": 1}  # fmt: skip
+    told = [line.strip() for line in lines_of(document(failed, asked("price_list_files"), notices=[note]))]
+    assert not [line for line in told if line.startswith("kept")]
+    assert "note: price_list: us-east-1: no credentials; price_list_files was read instead" in told
 
 
 def test_when_nothing_was_published_the_table_says_which_snapshot_stays():

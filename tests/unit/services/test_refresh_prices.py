@@ -248,7 +248,7 @@ def test_a_failed_source_keeps_its_last_good_figures_and_says_how_old_they_are(p
     failed = document["sources"][0]
     assert (failed["state"], failed["why"], failed["kept_as_of"]) == ("failed", "throttled", "2026-12-01T12:00:01Z")
     assert document["sources"][1]["state"] == "read"
-    assert failures_by_reason(document) == [("price_list", ["us-east-1"], "throttled")]
+    assert failures_by_reason(document) == [(["price_list"], ["us-east-1"], "throttled")]
 
 
 def test_when_everything_fails_nothing_is_published(place):
@@ -260,10 +260,16 @@ def test_when_everything_fails_nothing_is_published(place):
 
 
 def test_regions_that_fail_for_one_reason_stand_on_one_line(place):
-    place.sources = (source(before=fails(DENIED)),)
+    slow = source("quotas", before=fails(SourceFailed(source="x", why="throttled"), "us-east-1"))
+    place.sources = (source(before=fails(DENIED)), source("storage", before=fails(DENIED)), slow)
     document = place.refresh(regions=("us-east-1", "us-west-2"))
     assert failures_by_reason(document) == [
-        ("price_list", ["us-east-1", "us-west-2"], "access denied to pricing:GetProducts; grant it")
+        (
+            ["price_list", "storage"],
+            ["us-east-1", "us-west-2"],
+            "access denied to pricing:GetProducts; grant it",
+        ),
+        (["quotas"], ["us-east-1"], "throttled"),
     ]
 
 
@@ -332,7 +338,12 @@ def test_without_a_permission_for_them_they_are_those_of_the_snapshot(place):
     document = place.refresh(regions=())
     asked = {s["region"] for s in document["sources"]}
     assert asked == {q.region for q in place.open(place.shipped).quotes(providers=["aws"])}
-    assert any("of the snapshot instead" in n["detail"] for n in document["notices"])
+    (fault,) = document["faults"]
+    assert fault["subject"] == "regions"
+    assert "access denied to pricing:GetProducts; grant it" in fault["detail"]
+    assert f"{len(asked)} regions of the snapshot instead" in fault["detail"]
+    assert [n["detail"] for n in document["notices"] if n["subject"] == "regions"] == [fault["detail"]]
+    assert (document["published"], document["complete"]) == (True, False)  # of other regions nobody knows
 
 
 def none_found() -> None:
@@ -589,10 +600,50 @@ def test_a_database_that_fails_costs_its_records_and_never_the_snapshot(place, b
     place.over = {"records": Records(broken=broken)}
     place.sources = (source("spot", {"g6.xlarge": "0.2"}, option=PurchaseOption.SPOT, changes=[change(40, "0.2")]),)
     document = place.refresh()
-    assert (document["published"], document["complete"]) == (True, True)
+    assert (document["published"], document["complete"]) == (True, False)
+    assert {s["state"] for s in document["sources"]} == {"read"}
+    (fault,) = document["faults"]
+    lost = {"keep": "spot changes", "snapshot": "the snapshot", "all": "spot changes and the snapshot"}
+    said = f"not recorded: {lost[broken]}: database is locked; " if broken in lost else ": database is locked"
+    assert fault["subject"] == "database"
+    assert said in fault["detail"]
+    assert fault["detail"].endswith("or say --no-store where no record is wanted")
     assert any("database is locked" in n["detail"] for n in document["notices"])
     (moved,) = place.newest().spot_statistics("g6.xlarge")
     assert moved.mean_unit_price == Decimal("0.2")
+
+
+def test_a_database_that_does_not_answer_is_waited_for_once_and_asked_for_all_days_later(place):
+    """It lacked more than the 30 days that were asked about meanwhile: the next refresh asks for all that AWS keeps."""
+    asked: list[datetime | None] = []
+    records = Records(broken="newest")
+    tried: list[str] = []
+    answer = records.spot_known_until
+    records.spot_known_until = lambda region, types: (tried.append(region), answer(region, types))[1]  # type: ignore[method-assign]
+    place.over = {"records": records}
+    place.sources = (source("spot", {"g6.xlarge": "0.2"}, option=PurchaseOption.SPOT, changes=[change(2, "0.2")], before=lambda ask: asked.append(ask.spot_since)),)  # fmt: skip
+    place.refresh(regions=("us-east-1", "us-west-2"))
+    assert tried == ["us-east-1"]
+    assert asked == [NOW + timedelta(seconds=1) - timedelta(days=30)] * 2
+    records.broken = ""
+    place.refresh()
+    assert asked[2] is None
+
+
+@pytest.mark.parametrize(
+    ("stated", "moment"),
+    [
+        ("Sat, 28 Nov 2026 01:30:00 GMT", "2026-11-28T01:30:00Z"),  # a web server
+        ("20261128013000", "2026-11-28T01:30:00Z"),  # the version of a price list file
+        ("2026-11-28T03:30:00+02:00", "2026-11-28T01:30:00Z"),
+        ("2026-11-28", "2026-11-28T00:00:00Z"),
+        ("v7", None),
+    ],
+)
+def test_when_a_list_was_published_is_a_moment_in_utc(place, stated, moment):
+    given = source()
+    place.sources = (replace(given, read=lambda ask: replace(given.read(ask), published=stated)),)
+    assert [s["published"] for s in place.refresh()["sources"]] == [moment]
 
 
 def test_alerts_see_the_snapshot_before_and_after(place):
