@@ -244,7 +244,7 @@ def refresh_prices(
         open_newest=lambda: open_snapshot(open_catalog().path),
         open_shipped=lambda: open_snapshot(shipped_snapshot_path()),
         clock=utc_now,
-        access=" ".join(str(part or "-") for part in (*_account(access), os.environ.get("AWS_ENDPOINT_URL"))),
+        access=_asked_as(access),
         check_credentials=lambda: _check_credentials(aws),
         enabled_regions=lambda: enabled_regions(aws),
         records=price_records() if record else None,
@@ -267,10 +267,13 @@ def _alerts(before: Catalog, after: Catalog, watches: Path | None) -> list[Docum
     return alerts_after(before, after, watches_file=file, state_file=state, now=utc_now())
 
 
-def _account(access: Access) -> tuple[str | None, ...]:
-    """Return whose answers an access gives, as far as it can be told without asking; no secret is in it."""
+def _asked_as(access: Access) -> str:
+    """Return a hash of whose answers an access gives, as far as it can be told without asking: it is stored, and keys and addresses are not."""
+    import hashlib
+
     stated = access.profile or os.environ.get("AWS_PROFILE") or os.environ.get("AWS_ACCESS_KEY_ID")
-    return (stated, access.role_arn, access.endpoint_url)
+    parts = (stated, access.role_arn, access.endpoint_url, os.environ.get("AWS_ENDPOINT_URL"))
+    return hashlib.sha256("\n".join(part or "-" for part in parts).encode()).hexdigest()[:16]
 
 
 def _check_credentials(aws: Aws) -> None:

@@ -20,6 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pricing.addresses import masked
+
 
 class PricingError(Exception):
     """Base of every error that `pricing` raises on purpose."""
@@ -50,6 +52,7 @@ class ReplyError(PricingError):
     """A provider's reply, or one row of it, has not the shape that it must have; `instance_type`: whose row it is, None where that is not known."""
 
     def __init__(self, *, source: str, where: str, why: str, instance_type: str | None = None) -> None:
+        where, why = masked(where), masked(why)
         super().__init__(f"{source}: {where}: {why}")
         self.source, self.where, self.why, self.instance_type = source, where, why, instance_type
 
@@ -73,9 +76,10 @@ class NotOnePrice(ReplyError):  # noqa: N818 - reads as what it says
 
 
 class SourceFailed(PricingError):  # noqa: N818 - reads as what it says
-    """A source gave no complete answer. One line: what was asked, why it failed, what would help."""
+    """A source gave no complete answer. One line: what was asked, why it failed, what would help. Addresses in it are masked."""
 
     def __init__(self, *, source: str, why: str, remedy: str = "") -> None:
+        why = masked(why)
         super().__init__(f"{source}: {why}" + (f"; {remedy}" if remedy else ""))
         self.source, self.why, self.remedy = source, why, remedy
 

@@ -26,6 +26,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
+from pricing.addresses import holds_user, marked, told
 from pricing.errors import ReplyError, SourceFailed, Unreachable
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class NoSuchFile(SourceFailed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """Which bytes a file holds: address, ETag and encoding as the server said, and how many there are in all (None: it did not say)."""
+    """Which bytes a file holds: address (`marked`, so that no secret is stored), ETag and encoding as the server said, and how many there are in all (None: it did not say)."""
 
     url: str
     etag: str | None
@@ -94,9 +95,12 @@ def http_client(source: str) -> httpx.Client:
     try:
         return httpx.Client(timeout=timeout, headers=headers, follow_redirects=True)
     except (ValueError, ImportError, OSError, httpx.InvalidURL) as e:
+        said = (
+            "a proxy's address is none" if isinstance(e, httpx.InvalidURL) else told(str(e))
+        )  # which can hold a password
         raise SourceFailed(
             source=source,
-            why=f"the proxy or the certificates that the environment states cannot be used: {' '.join(str(e).split())}",
+            why=f"the proxy or the certificates that the environment states cannot be used: {said}",
             remedy="check HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR",
         ) from e
 
@@ -168,9 +172,9 @@ def _once(client: httpx.Client, url: str, into: Path, *, source: str, on_part: C
     part = _part_of(into)
     kept, begun = _record(into), _record(part)
     have = _size(part)
-    if kept is not None and (kept.url != url or kept.size_bytes != _size(into)):
+    if kept is not None and (kept.url != marked(url) or kept.size_bytes != _size(into)):
         kept = None
-    resume = begun is not None and begun.url == url and begun.strong_etag is not None and have > 0
+    resume = begun is not None and begun.url == marked(url) and begun.strong_etag is not None and have > 0
     headers: dict[str, str] = {}
     if resume and begun is not None and begun.strong_etag is not None:
         headers = {"Range": f"bytes={have}-", "If-Range": begun.strong_etag}
@@ -189,7 +193,7 @@ def _once(client: httpx.Client, url: str, into: Path, *, source: str, on_part: C
         else:
             length = response.headers.get("Content-Length")
             record = Record(
-                url=url,
+                url=marked(url),
                 etag=response.headers.get("ETag"),
                 encoding=response.headers.get("Content-Encoding", "").strip().lower(),
                 size_bytes=int(length) if length and length.isdecimal() else None,
@@ -277,10 +281,12 @@ def _attempted(
             last: Exception = e
             why, after_s = str(e), e.after_s
         except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.TooManyRedirects) as e:
-            raise SourceFailed(source=source, why=f"{url}: {' '.join(str(e).split())}") from e
+            raise SourceFailed(
+                source=source, why=f"{url}: {'is no address' if holds_user(url) else told(str(e))}"
+            ) from e
         except (httpx.TransportError, httpx.DecodingError) as e:
             last = e
-            why, after_s = f"{type(e).__name__} {' '.join(str(e).split())}".strip(), 0.0
+            why, after_s = f"{type(e).__name__} {told(str(e))}".strip(), 0.0
         except OSError as e:
             raise SourceFailed(source=source, why=f"the file cannot be kept here: {e}", remedy="check the disk") from e
         total += 1

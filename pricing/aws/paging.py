@@ -133,7 +133,7 @@ def whole(
             why = e.why if e.where == "reply" else f"{e.where} {e.why}"
         except sdk.PaginationError:
             why = "the same token came twice: the answer would never end"
-        except (ResponseParserError, sdk.IncompleteReadError, sdk.ResponseStreamingError) as e:
+        except (ResponseParserError, sdk.IncompleteReadError, sdk.ResponseStreamingError, RecursionError) as e:
             why = f"a cut or foreign body ({type(e).__name__})"
         except sdk.ClientError as e:
             code = e.response.get("Error", {}).get("Code")

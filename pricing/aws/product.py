@@ -74,7 +74,7 @@ def parse_product(document: str) -> Product:
     """Return one product of its JSON text."""
     try:
         whole = json.loads(document)
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         named = NAMED.search(document)
         where = f"a product of {named[1]}" if named else f"product {document[:40]!r}…"
         raise ReplyError(

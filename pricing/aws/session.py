@@ -9,12 +9,14 @@ Reference: boto3 configuration and retry guides, read 2026-11; error codes as in
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pricing.addresses import told
 from pricing.aws.pace import PRICING_BUCKET, pace
 from pricing.errors import AccessDenied, CredentialsMissing, SourceFailed, Unreachable
 
@@ -38,6 +40,9 @@ SPOT_ADVISOR = "https://spot-bid-advisor.s3.amazonaws.com/spot-advisor-data.json
 ENDPOINT_VARIABLE = "AWS_ENDPOINT_URL"
 PRICE_LIST_VARIABLE = "PLANNER_AWS_PRICE_LIST_URL"
 SPOT_ADVISOR_VARIABLE = "PLANNER_AWS_SPOT_ADVISOR_URL"
+CODE = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
+"""An error code of AWS; anything else is a body or a header of somebody else."""
+LONGEST_MESSAGE = 1000
 LOOK_AGAIN_S = 30.0
 """For how long "no credentials" is believed: looking for an instance's role takes seconds, and every source would look."""
 
@@ -235,9 +240,10 @@ def failure(error: Exception, *, source: str, permission: str) -> SourceFailed:
 def _refused(response: Mapping[str, Any], *, source: str, permission: str) -> SourceFailed:
     """Return what an error reply means: the code of any of AWS's protocols, with or without its namespace."""
     said = response.get("Error", {})
-    message = " ".join(str(said.get("Message", "")).split())[:300]
+    message = _message(str(said.get("Message") or ""))
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     code = str(said.get("Code", "")).rpartition("#")[2].removeprefix("Client.")
+    code = code if CODE.fullmatch(code) else ""
     if code in DENIED:
         return AccessDenied(
             source=source,
@@ -278,5 +284,11 @@ def permission_of(client: Any, operation: str) -> str:
     return f"{SAME_AS_OPERATION.get(name, name)}:{client.meta.method_to_api_mapping[operation]}"
 
 
+def _message(body: str) -> str:
+    """Return the sentence of an error reply. Where a reply is none of AWS's, the SDK gives its whole body, which is not repeated."""
+    foreign = len(body) > LONGEST_MESSAGE or body.lstrip()[:1] in {"<", "{", "["}
+    return "" if foreign else told(body)
+
+
 def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]
+    return told(str(error))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from pricing.addresses import told
 from pricing.errors import AccessDenied, CredentialsMissing, PricingError, SourceFailed
 from pricing.refresh.errors import NotWritable
 from pricing.refresh.plan import Outcome, Unit, stand_in
@@ -154,7 +155,7 @@ class _Run:
         except PricingError as e:
             return Outcome(unit=unit, failure=SourceFailed(source=unit.source.name, why=str(e)))
         except Exception as e:  # noqa: BLE001 - a fault in one source must not lose the others' answers
-            why = f"{type(e).__name__}: {' '.join(str(e).split())[:300]} (a fault of planner: please report it)"
+            why = f"{type(e).__name__}: {told(str(e))} (a fault of planner: please report it)"
             failure = SourceFailed(source=unit.source.name, why=why)
             failure.__cause__ = e
             return Outcome(unit=unit, failure=failure)

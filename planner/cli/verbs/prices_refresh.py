@@ -152,8 +152,13 @@ def _request(args: Namespace) -> RefreshRequest:
 
 
 def _access(args: Namespace) -> Access:
+    from pricing.addresses import holds_user
     from pricing.aws.session import Access
 
+    if args.endpoint_url is not None and holds_user(args.endpoint_url):
+        raise UsageError(
+            "--endpoint-url: must not hold a user or password; keys come from --profile or the environment, so give http(s)://HOST:PORT"
+        )
     if args.external_id is not None and args.role_arn is None:
         raise UsageError("--external-id: goes with --role-arn, which is missing")
     return Access(
