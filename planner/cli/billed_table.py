@@ -21,7 +21,7 @@ def billed_text(document: Document, *, width: int, colour: bool) -> str:
     shown, found, column = document["lines"], document["found"], document["cost_column"]
     columns = [
         Column("Day", cells=[Cell(day_of(x["charge_period_start"])) for x in shown]),
-        Column("What", narrowest=24, cells=[Cell(printable(what(x))) for x in shown]),
+        Column("What", cells=[Cell(printable(what(x))) for x in shown]),
         Column("Paid as", cells=[Cell(paid_as(x)) for x in shown]),
         Column("Region", keep=2, cells=[Cell(printable(x["region"] or "")) for x in shown]),
         Column("Quantity", right=True, keep=1, cells=[Cell(quantity(x)) for x in shown]),

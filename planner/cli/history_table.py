@@ -12,7 +12,7 @@ from rich.text import Text
 
 from planner.cli.figures import ABSENT, DASH, age, count, day_of, figure
 from planner.cli.history_chart import Line, Step, chart
-from planner.cli.list_tables import price_text, purchase, short
+from planner.cli.list_tables import bought_cell, price_text, purchase, short
 from planner.cli.output import printable
 from planner.cli.paint import BAD, GOOD, QUIET, STRONG, Cell, Column, rendered, table
 from planner.services.documents import age_hours
@@ -55,7 +55,7 @@ def history_text(
         parts += [
             Text(""),
             Text(
-                f"Spot, {day_of(window['window_start'])} to {day_of(window['window_end'])}; "
+                f"Spot, {day_of(window['window_start'])} to {day_of(window['window_end'])}, {known_share(statistics)}; "
                 "every figure weighted by the time that a price held",
                 style=STRONG,
             ),
@@ -117,12 +117,6 @@ def one_region(periods: Sequence[Document]) -> str:
     """Return the region that all periods are of, empty where there are several: it stands in the heading then."""
     regions = {p["region"] for p in periods}
     return str(regions.pop()) if len(regions) == 1 else ""
-
-
-def bought_cell(period: Document) -> Cell:
-    """Return how a price is paid, the terms of a commitment under it."""
-    option, _, terms = purchase(period).partition(", ")
-    return Cell(option, terms)
 
 
 def change_cell(fraction: float | None) -> Cell:
@@ -211,6 +205,13 @@ def statistics_columns(statistics: Sequence[Document]) -> list[Column]:
         Column("Changes", right=True, keep=4, cells=[Cell(f"{s['changes']:,}") for s in statistics]),
         Column("Known", right=True, keep=5, cells=[Cell(f"{s['observed_fraction'] * 100:.0f} %") for s in statistics]),
     ]
+
+
+def known_share(statistics: Sequence[Document]) -> str:
+    """Return of how much of the window prices are known: "known for 10 % of the time", "for 10 to 43 %" where zones differ."""
+    shares = [s["observed_fraction"] * 100 for s in statistics]
+    least, most = f"{min(shares):.0f}", f"{max(shares):.0f}"
+    return f"known for {least if least == most else f'{least} to {most}'} % of the time"
 
 
 def share(fraction: float | None) -> Cell:

@@ -8,8 +8,9 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from planner.cli.figures import count
-from planner.cli.list_tables import price_text, purchase
+from planner.cli.figures import count, words
+from planner.cli.history_table import percent
+from planner.cli.list_tables import bought_cell, price_text
 from planner.cli.output import printable
 from planner.cli.paint import QUIET, STRONG, Cell, Column, rendered, table
 from planner.ports import Document
@@ -27,7 +28,7 @@ KEYS = (
     "unit",
 )
 CHANGE_COLUMNS = ("change", *KEYS, "old_unit_price", "new_unit_price", "change_fraction", "source")
-MOST = 50  # rows that a person reads; JSON and CSV give all
+MOST = 50  # changes that a person reads one by one; more are summed up, and JSON and CSV give all
 NEW, CHANGED, GONE = "new", "changed", "withdrawn"
 
 
@@ -58,9 +59,9 @@ def import_text(document: Document, *, width: int, colour: bool) -> str:
     rows = list(changes_of(document))
     parts: list[RenderableType] = [Text(headline(document), style=STRONG)]
     if rows:
-        parts += [Text(""), *table(columns(rows[:MOST]), width)]
+        parts += [Text(""), *table(columns(rows) if len(rows) <= MOST else summed(rows), width)]
     if len(rows) > MOST:
-        parts.append(Text(f"{MOST} of {len(rows):,} changes; --format csv gives all", style=QUIET))
+        parts.append(Text(f"{len(rows):,} changes summed up; --format csv gives each with its prices", style=QUIET))
     for kind in document["instance_types_added"]:
         chips = kind["accelerators_per_instance"]
         what = kind["accelerator"] if chips is None else f"{chips:g} x {kind['accelerator']}"
@@ -89,6 +90,31 @@ def headline(document: Document) -> str:
     )
 
 
+def summed(rows: list[Document]) -> list[Column]:
+    """Return the columns of many changes: how many prices of a family and way to buy are new, gone or moved, and by how much."""
+    groups: dict[tuple[str, str, str], list[Document]] = {}
+    for row in rows:
+        family = row["instance_type"].partition(".")[0] + ("" if row["provider"] == "aws" else f" ({row['provider']})")
+        groups.setdefault((family, row["purchase_option"], row["change"]), []).append(row)
+    ordered = sorted(groups.items())
+    return [
+        Column("Family", cells=[Cell(family) for (family, _, _), _ in ordered]),
+        Column("Bought as", cells=[Cell(words(option)) for (_, option, _), _ in ordered]),
+        Column("Regions", right=True, keep=1, cells=[Cell(f"{len({r['region'] for r in each}):,}") for _, each in ordered]),
+        Column("Prices", right=True, cells=[Cell(f"{len(each):,}") for _, each in ordered]),
+        Column("Change", right=True, cells=[Cell(moves(kind, each)) for (_, _, kind), each in ordered]),
+    ]  # fmt: skip
+
+
+def moves(kind: str, rows: list[Document]) -> str:
+    """Return by how much prices moved, from the least to the most: "-12.0 %", "-15.0 to -5.0 %"; what else became of them."""
+    shares = [row["change_fraction"] for row in rows if row["change_fraction"] is not None]
+    if not shares:
+        return kind
+    least, most = percent(min(shares)), percent(max(shares))
+    return least if least == most else f"{least.removesuffix(' %')} to {most}"
+
+
 def columns(rows: list[Document]) -> list[Column]:
     """Return the columns of the changes."""
 
@@ -98,7 +124,7 @@ def columns(rows: list[Document]) -> list[Column]:
     moved = [row["change_fraction"] for row in rows]
     return [
         Column("Instance", cells=[Cell(f"{row['instance_type']} ({row['provider']})") for row in rows]),
-        Column("Bought as", cells=[Cell(purchase(row)) for row in rows]),
+        Column("Bought as", cells=[bought_cell(row) for row in rows]),
         Column("Region", cells=[Cell(row["region"]) for row in rows]),
         Column("Before $/h", right=True, cells=[price(row, "old_unit_price", row["old_currency"]) for row in rows]),
         Column("Now $/h", right=True, cells=[price(row, "new_unit_price", row["currency"]) for row in rows]),

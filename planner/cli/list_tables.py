@@ -13,14 +13,20 @@ from planner.cli.output import printable
 from planner.cli.paint import BAD, CARE, GOOD, QUIET, STRONG, Cell, Column, indented, rendered, table
 
 Document = Mapping[str, Any]
+STALE, CAPPED = "!", "cap"
 
 
-def prices_text(document: Document, *, found: int, width: int, colour: bool) -> str:
-    """Return the prices of a document for a terminal of `width` columns; `found` is how many there are in all."""
+def prices_text(
+    document: Document, *, found: int, width: int, colour: bool, marks: Sequence[tuple[bool, bool]] = ()
+) -> str:
+    """Return the prices of a document for a terminal of `width` columns; `found` is how many there are in all.
+
+    `marks`: of each price whether it is too old for its kind, and whether it stands at the on-demand cap.
+    """
     shown = document["prices"]
     columns = [
         Column("Instance", cells=[Cell(p["instance_type"]) for p in shown]),
-        Column("Bought as", cells=[Cell(purchase(p)) for p in shown]),
+        Column("Bought as", cells=[bought_cell(p) for p in shown]),
         Column(
             "Region",
             cells=[Cell(p["region"] if p["provider"] == "aws" else f"{p['region']} ({p['provider']})") for p in shown],
@@ -31,6 +37,7 @@ def prices_text(document: Document, *, found: int, width: int, colour: bool) -> 
             right=True,
             cells=[Cell(price_text(p["effective_unit_price"], p["currency"]), style=STRONG) for p in shown],
         ),
+        Column("Mark", cells=[mark_cell(*each) for each in marks or [(False, False)] * len(shown)]),
         Column(
             "List $/h",
             right=True,
@@ -59,7 +66,28 @@ def prices_text(document: Document, *, found: int, width: int, colour: bool) -> 
         colour=colour,
         narrow="--region, --instance, --purchase or --max-price",
         figures="newest of",
+        legend=legend_of(marks),
     )
+
+
+def mark_cell(stale: bool, capped: bool) -> Cell:
+    """Return the marks of a price."""
+    return Cell(" ".join([STALE] * stale + [CAPPED] * capped), style=CARE)
+
+
+def legend_of(marks: Sequence[tuple[bool, bool]]) -> list[RenderableType]:
+    """Return what the marks mean, those that are there."""
+    from planner.services.documents import STALE_AFTER_HOURS
+
+    hours, said = STALE_AFTER_HOURS, []
+    if any(old for old, _ in marks):
+        said.append(
+            f"{STALE}: stale, older than {hours['spot']} h for spot, {hours['on_demand'] // 24} days for on-demand, "
+            f"{hours['commitment'] // 24} days for commitments, or dated after this machine's clock."
+        )
+    if any(capped for _, capped in marks):
+        said.append(f"{CAPPED}: at the on-demand price, which is no market price: nothing is to be had.")
+    return [Text(line, style=CARE) for line in said]
 
 
 def price_text(amount: str | None, currency: str) -> str:
@@ -74,6 +102,12 @@ def purchase(price: Document) -> str:
         *(words(price[name]) for name in ("payment_option", "plan_type", "offering_class") if price.get(name)),
     ]
     return ", ".join(terms)
+
+
+def bought_cell(price: Document) -> Cell:
+    """Return how a price is paid, the terms of a commitment under it."""
+    option, _, terms = purchase(price).partition(", ")
+    return Cell(option, terms)
 
 
 def instances_text(document: Document, *, most: int, width: int, colour: bool) -> str:
@@ -147,11 +181,12 @@ def listing(
     colour: bool,
     narrow: str,
     figures: str = "on-demand prices of",
+    legend: Sequence[RenderableType] = (),
 ) -> str:
     """Return a table under a line that says which snapshot it is of, and a line about what is not shown."""
     parts: list[RenderableType] = []
     if found:
-        parts += table(columns, width)
+        parts += [*table(columns, width), *legend]
     title = f"{count(found, noun)}; snapshot {str(document['snapshot_id'])[:12]}, {figures} {day_of(document['as_of'])}"
     if found > most:
         title = f"{most:,} of {title}; narrow it with {narrow}, or --limit N; --format csv gives all"

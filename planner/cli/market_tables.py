@@ -10,8 +10,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from planner.cli.figures import ABSENT, age, count, day_of, dollars, figure
-from planner.cli.history_table import change_cell, cut_line, moment, statistics_columns
-from planner.cli.list_tables import price_text, purchase
+from planner.cli.history_table import change_cell, cut_line, known_share, moment, statistics_columns
+from planner.cli.list_tables import bought_cell, price_text
 from planner.cli.output import printable
 from planner.cli.paint import BAD, CARE, GOOD, QUIET, STRONG, Cell, Column, indented, rendered, table
 from planner.recommend.offers import LOCAL_ZONE
@@ -95,7 +95,7 @@ def place_columns(rows: Sequence[Document]) -> list[Column]:
     """Return the columns that say which price it is."""
     return [
         Column("Instance", cells=[Cell(r["instance_type"]) for r in rows]),
-        Column("Bought as", narrowest=12, cells=[Cell(purchase(r)) for r in rows]),
+        Column("Bought as", cells=[bought_cell(r) for r in rows]),
         Column(
             "Region",
             cells=[Cell(r["region"] if r["provider"] == "aws" else f"{r['region']} ({r['provider']})") for r in rows],
@@ -116,7 +116,8 @@ def availability_text(document: Document, *, now: datetime, width: int, colour: 
     parts += section("Zones", zones_part(document["zones"], now, width), "zones")
     if document["spot_statistics"]:
         first = document["spot_statistics"][0]
-        title = f"Spot, {day_of(first['window_start'])} to {day_of(first['window_end'])}, weighted by time"
+        known = known_share(document["spot_statistics"])
+        title = f"Spot, {day_of(first['window_start'])} to {day_of(first['window_end'])}, {known}; weighted by time"
         parts += section(title, table(statistics_columns(document["spot_statistics"]), width), "spot")
     parts += section("Interruptions", interruption_part(document["interruption"], now), "interruption")
     parts += section("Spot placement", scores_part(document["placement_scores"], now, width), "placement_scores")
@@ -209,7 +210,7 @@ def scores_part(scores: Sequence[Document], now: datetime, width: int) -> list[R
         Column("Zone", cells=[Cell(s["availability_zone_id"] or "whole region") for s in scores]),
         Column("Score of 10", right=True, cells=[Cell(str(s["score"]), style=STRONG) for s in scores]),
         Column("For", cells=[Cell(capacity(s["target_capacity"], s["target_unit"])) for s in scores]),
-        Column("Asked together", narrowest=12, cells=[Cell(s["instance_types"]) for s in scores]),
+        Column("Asked together", wraps=True, cells=[Cell(s["instance_types"]) for s in scores]),
         Column("Read", keep=1, cells=[Cell(aged(s["retrieved_at"], now)) for s in scores]),
     ]
     return [

@@ -1,13 +1,14 @@
 """Tables and text as a string for one width. rich is imported here alone, and only when a table is wanted.
 
-A table whose columns do not fit drops the least important ones, in a stated order, and says which; below `CARD_WIDTH` each row is a card.
+A table whose columns do not fit drops the least important ones, in a stated order, and says which; texts that must stay are wrapped
+between words; what fits even so no table, and all below `CARD_WIDTH`, is a card per row. A figure (a column that is `right`) is never cut.
 """
 
 from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rich.box import Box
 from rich.cells import cell_len
@@ -49,6 +50,7 @@ class Column:
     keep: int = 0
     narrowest: int | None = None
     wraps: bool = False
+    held: int | None = None  # the width that a text is wrapped to, where there was no room for it on one line
     cells: list[Cell] = field(default_factory=list)
 
     @property
@@ -58,8 +60,16 @@ class Column:
         return max(cell_len(text) for text in texts)
 
     @property
+    def longest_word(self) -> int:
+        """Columns of the terminal that its longest word takes, at most `WRAPPED_WIDTH`: it is wrapped between words down to that."""
+        texts = [self.title, self.unit, *(text for c in self.cells for text in (c.main, c.under))]
+        return min(WRAPPED_WIDTH, max(cell_len(word) for text in texts for word in (text.split() or [""])))
+
+    @property
     def least_width(self) -> int:
         """Columns of the terminal that it needs when it is cut or wrapped as far as it may be."""
+        if self.held is not None:
+            return self.held
         if self.wraps:
             return min(self.width, WRAPPED_WIDTH)
         return self.width if self.narrowest is None else min(self.width, self.narrowest)
@@ -67,7 +77,7 @@ class Column:
     def cut(self, width: int) -> Column:
         """Return the column with longer texts cut to `width`, which an ellipsis shows."""
         cells = [Cell(shortened(c.main, width), shortened(c.under, width), c.style, c.under_style) for c in self.cells]
-        return Column(self.title, self.unit, self.right, self.keep, None, self.wraps, cells)
+        return replace(self, narrowest=None, cells=cells)
 
 
 def shortened(text: str, width: int) -> str:
@@ -103,6 +113,17 @@ def widened(columns: Sequence[Column], width: int) -> list[Column]:
     return out
 
 
+def wrapped(columns: Sequence[Column], width: int) -> list[Column] | None:
+    """Return the columns with the widest texts wrapped between words until they fit into `width`; None where they cannot."""
+    out = list(columns)
+    while (over := taken(out) - width) > 0:
+        widest = max((c for c in out if not c.right and c.longest_word < c.least_width), key=lambda c: c.least_width, default=None)  # fmt: skip
+        if widest is None:
+            return None
+        out[out.index(widest)] = replace(widest, held=max(widest.longest_word, widest.least_width - over))
+    return out
+
+
 def taken(columns: Sequence[Column]) -> int:
     """Return how many columns of the terminal a table of these columns takes at least."""
     return sum(c.least_width + GAP for c in columns) - GAP
@@ -110,9 +131,11 @@ def taken(columns: Sequence[Column]) -> int:
 
 def table(columns: Sequence[Column], width: int) -> list[RenderableType]:
     """Return the columns as a table of at most `width`, and a quiet line naming what was left out."""
-    if width < CARD_WIDTH:
-        return cards(columns)
     kept, dropped = fitting(columns, width)
+    fitted = wrapped(kept, width)
+    if width < CARD_WIDTH or fitted is None:
+        return cards(columns)
+    kept = fitted
     out = Table(box=RULED, show_edge=False, padding=(0, GAP - 1, 0, 0), pad_edge=False, header_style="", expand=False)
     two_line = any(c.under for column in kept for c in column.cells)
     for column in kept:
@@ -122,8 +145,9 @@ def table(columns: Sequence[Column], width: int) -> list[RenderableType]:
         out.add_column(
             title,
             justify="right" if column.right else "left",
-            no_wrap=not column.wraps,
-            overflow="fold" if column.wraps else "ellipsis",
+            width=column.held,
+            no_wrap=not column.wraps and column.held is None,
+            overflow="ellipsis" if column.narrowest is not None else "fold",
         )
     for row in range(len(kept[0].cells) if kept else 0):
         out.add_row(

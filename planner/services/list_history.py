@@ -72,7 +72,7 @@ def list_history(
     `periods` are list prices per `unit`: those of the snapshot's record and its current quotes. A period that was last seen before
     `since` is still told where nothing else is known of that day. `change_fraction` is against the period before, -0.44 for a cut by
     44 %; null for the first. `spot_changes` are those that are `kept`, none without; what came after the snapshot is left out, so that
-    one snapshot gives one answer. Statistics are the snapshot's; over another window (`window_days` up to the last look) they are made
+    one snapshot gives one answer. Statistics are the snapshot's, where their window has any of the days asked about; over another window (`window_days` up to the last look) they are made
     of the changes, where any are kept. A name that nothing has is an `UnknownName` with near misses.
     """
     if since is not None and until is not None and since > until:
@@ -106,7 +106,13 @@ def list_history(
         spot_quotes = [q for q in quotes if q.purchase_option is PurchaseOption.SPOT]
         zones = known_zones([*changes, *statistics, *spot_quotes], zone)
         changes = [c for c in changes if zones is None or not zones.isdisjoint(zone_names(c))]
-        statistics = [s for s in statistics if zones is None or not zones.isdisjoint(zone_names(s))]
+        statistics = [
+            s
+            for s in statistics
+            if (zones is None or not zones.isdisjoint(zone_names(s)))
+            and (begin is None or s.window_end >= begin)
+            and (end is None or s.window_start <= end)
+        ]
         changes = spot_in_view(changes, begin, end)
     seen = [p.last_seen for p, _ in shown] + [s.window_end for s in statistics] + [c.since for c in changes]
     return {

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
 
 from planner.cli.errors import Exit
 from planner.cli.options import amount, day, limit_of, listed, some
 from planner.ports import Document
+
+if TYPE_CHECKING:
+    from pricing.catalog import Catalog
+    from pricing.model import Quote
 
 TABLE_ROWS = 50  # what a person reads; JSON and CSV give everything
 
@@ -61,7 +68,7 @@ def add_flags(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """List what passes the filters."""
-    from planner.bootstrap import open_catalog
+    from planner.bootstrap import open_catalog, utc_now
     from planner.cli.render import show
     from planner.services.list_prices import find_quotes, prices_document
 
@@ -81,7 +88,31 @@ def run(args: Namespace) -> int:
     def table(answer: Document, *, width: int, colour: bool) -> str:
         from planner.cli.list_tables import prices_text
 
-        return prices_text(answer, found=len(quotes), width=width, colour=colour)  # it says how many there are in all
+        marks = marks_of(catalog, shown, utc_now())
+        return prices_text(answer, found=len(quotes), marks=marks, width=width, colour=colour)  # found: in all
 
     show(document, args.format, rows=rows, table=table)
     return Exit.ANSWER
+
+
+def marks_of(catalog: Catalog, quotes: Sequence[Quote], now: datetime) -> list[tuple[bool, bool]]:
+    """Return of each quote whether it is too old for its kind, and whether a spot price stands at the on-demand cap, as `recommend` says."""
+    from planner.recommend.offers import is_capped
+    from planner.services.documents import age_fields, kind_of
+    from pricing.discounts import as_listed
+    from pricing.model import PurchaseOption
+    from pricing.spot_statistics import on_demand_prices
+
+    spot = [q for q in quotes if q.purchase_option is PurchaseOption.SPOT]
+    caps = on_demand_prices(
+        as_listed(q)
+        for q in catalog.quotes(
+            instance_types=sorted({q.instance_type for q in spot}), purchase_options=[PurchaseOption.ON_DEMAND]
+        )
+    )
+
+    def capped(quote: Quote) -> bool:
+        place = (quote.provider, quote.instance_type, quote.region, quote.currency)
+        return quote.purchase_option is PurchaseOption.SPOT and is_capped(quote, caps.get(place))
+
+    return [(age_fields(q.retrieved_at, now, kind_of(q))["stale"], capped(q)) for q in quotes]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -236,6 +236,19 @@ def test_statistics_over_another_window_are_made_of_the_changes(snapshot: Callab
     assert ten["at_on_demand_cap_fraction"] == pytest.approx(0.4)
     (published,) = list_history(catalog, "p5.48xlarge", kept=kept, window_days=30)["spot_statistics"]
     assert published["p95_unit_price"] == "25", "the snapshot has this window"
+
+
+def test_statistics_of_other_days_than_those_asked_about_are_left_out(snapshot: Callable[..., Catalog]) -> None:
+    catalog = snapshot(spot_statistics=(statistics(),))
+    window = statistics()
+    last, first = window.window_end.date(), window.window_start.date()
+
+    def told(**days: date) -> int:
+        return len(list_history(catalog, "p5.48xlarge", **days)["spot_statistics"])
+
+    assert told(since=date(2027, 1, 1)) == 0
+    assert told(until=first - timedelta(days=1)) == 0
+    assert told(since=last) == told(until=first) == told(since=first, until=last) == 1
 
 
 def test_zones_by_id_with_near_misses(snapshot: Callable[..., Catalog]) -> None:
