@@ -15,6 +15,7 @@ from pricing.model import SHIPPED
 
 if TYPE_CHECKING:
     from planner.ports import Document
+    from planner.recommend.as_of import AsOf
     from planner.recommend.request import EstimateRequest, RecommendRequest
     from planner.services.list_snapshots import KeptSnapshot
     from planner.services.refresh_prices import PriceRecords, RefreshRequest
@@ -52,8 +53,10 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def open_catalog(prices_as_of: date | None = None) -> Catalog:
+def open_catalog(prices_as_of: AsOf | None = None) -> Catalog:
     """Return the newest published price snapshot, or the newest of a day not after the given one; without any, the shipped one.
+
+    A text is the name of a snapshot, as `open_snapshot_by` has it; `BadRequest` where none or several are called so.
 
     What was published here goes before the shipped tables, also when an upgrade brings newer ones: it holds the user's own sheets and
     agreed prices, and the next refresh takes the newer tables over.
@@ -61,6 +64,8 @@ def open_catalog(prices_as_of: date | None = None) -> Catalog:
     """
     from pricing.snapshot import shipped_snapshot_path
 
+    if isinstance(prices_as_of, str):
+        return _called(prices_as_of)
     shipped = shipped_snapshot_path()
     files = [_version(path) for path in (shipped, *_published(snapshots_dir(), prices_as_of))]
     fitting = [file for file in files if prices_as_of is None or _meta(*file).day <= prices_as_of]
@@ -128,6 +133,25 @@ def open_snapshot_by(text: str) -> Catalog:
         known = [SHIPPED, "latest", *(f.meta.snapshot_id for f in kept if f.meta is not None)]
         raise UnknownName("snapshot", text, near_misses(word, known))
     return _opened(*_version(matching[-1].path))
+
+
+def _called(name: str) -> Catalog:
+    """Return the snapshot of a name that a request gives as its `prices_as_of`."""
+    from pricing.errors import UnknownName
+
+    try:
+        return open_snapshot_by(name)
+    except UnknownName as e:
+        expected = (
+            f"did you mean {' or '.join(e.suggestions)}?"
+            if e.suggestions
+            else "`planner prices snapshots` or GET /v1/prices/snapshots lists them"
+        )
+        raise BadRequest(
+            field="prices_as_of", value=name, why="is the name of no price snapshot here", expected=expected
+        ) from e
+    except BadRequest as e:
+        raise BadRequest(field="prices_as_of", value=name, why=e.why, expected=e.expected) from e
 
 
 def _newness(meta: SnapshotMeta) -> tuple[bool, datetime, str]:

@@ -7,7 +7,6 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import date
 from typing import Any, cast
 
 from anyio import to_thread
@@ -24,6 +23,7 @@ from planner.api.guard import Guard
 from planner.api.problems import DOMAIN_PROBLEMS, FieldError, Problem, invalid, problem_of
 from planner.api.schedule import Plan, Schedule, plan_of
 from planner.ports import Clock
+from planner.recommend.as_of import AsOf
 from planner.store import BadDatabaseUrl, SqlStore, StoreError
 from pricing.catalog import Catalog
 from pricing.errors import PricingError
@@ -45,7 +45,7 @@ def create_app(
     *,
     database_url: str | None = None,
     upgrade: bool = True,
-    open_catalog: Callable[[date | None], Catalog] | None = None,
+    open_catalog: Callable[[AsOf | None], Catalog] | None = None,
     now: Clock | None = None,
     max_body_bytes: int = MAX_BODY_BYTES,
     threads: int | None = None,

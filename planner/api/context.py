@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import date
 
 from planner.api.desk import Desk
 from planner.ports import Clock, Document
+from planner.recommend.as_of import AsOf
 from planner.services.list_snapshots import KeptSnapshot
 from planner.store import SqlStore
 from pricing.catalog import Catalog
@@ -18,7 +18,7 @@ from pricing.catalog import Catalog
 class Context:
     """Everything that routes need. `open_catalog` is asked for each request, so a newly published snapshot is seen at once."""
 
-    open_catalog: Callable[[date | None], Catalog]
+    open_catalog: Callable[[AsOf | None], Catalog]
     open_snapshot: Callable[[str], Catalog]  # by the word that a request names it with
     kept_snapshots: Callable[[], list[KeptSnapshot]]
     store: SqlStore

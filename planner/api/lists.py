@@ -12,9 +12,10 @@ from planner import __version__
 from planner.api import openapi
 from planner.api.context import Context
 from planner.api.problems import Problem, unknown_name
-from planner.api.queries import Parameter, Query, amount, day, no_query, read_query, word
+from planner.api.queries import Parameter, Query, amount, no_query, read_query, word
 from planner.models.errors import UnknownModel
 from planner.ports import Document
+from planner.recommend.as_of import WHICH, as_of
 from planner.services.documents import to_json_bytes
 from planner.services.find_model import registry, shipped_model
 from planner.services.list_instances import list_instances
@@ -42,9 +43,8 @@ PAGE = {
 }
 PURCHASE_OPTION = Parameter(help="only these purchase options, repeatable", example="on_demand")
 AS_OF = Parameter(
-    help="the newest price snapshot not after this day; default: the newest",
-    read=day,
-    form="date",
+    help=f"which price snapshot: {WHICH}; default: the newest",
+    read=as_of,
     example="2026-11-30",
 )
 QUOTE_FILTERS: Mapping[str, Parameter] = {
@@ -92,7 +92,7 @@ def routes(context: Context) -> APIRouter:
         "/prices", openapi_extra=openapi.query(PRICE_PARAMETERS), responses=openapi.responses("prices", 304, 422, 503)
     )
     async def prices(request: Request) -> Response:
-        """List the quotes of a price snapshot, the newest unless a day is given, with source and day of each, in a fixed order."""
+        """List the quotes of a price snapshot, the newest unless another is named, with source and day of each, in a fixed order."""
         return await _page(context, request, read_query(request, PRICE_PARAMETERS), "prices", list_prices)
 
     @router.get(

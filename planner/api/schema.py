@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import json
-import re
+import operator
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from datetime import date
 from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
+    PlainValidator,
     StringConstraints,
     ValidationError,
     WithJsonSchema,
@@ -29,13 +29,13 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from planner.api.problems import MOST_ERRORS, FieldError, invalid
+from planner.recommend.as_of import PATTERN, AsOf, as_of
 from planner.recommend.errors import BadRequest
 from planner.recommend.request import Option, RecommendRequest, check_field
 from planner.recommend.stages import request_of
 
 LONGEST_TEXT = 200
 PRINTABLE = r"^[^\x00-\x1f\x7f]*$"
-DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 MODEL_HELP = "name or alias of GET /v1/models; this server reads no files: give an architecture of your own in `config`"
 CONFIG_HELP = "Hugging Face config.json of the model, inline, instead of `model` and `params`"
@@ -43,13 +43,13 @@ CONFIG_HELP = "Hugging Face config.json of the model, inline, instead of `model`
 Text = Annotated[str, StringConstraints(strict=True, max_length=LONGEST_TEXT, pattern=PRINTABLE)]
 
 
-def _day(value: object) -> object:
-    if isinstance(value, str) and DAY.fullmatch(value):
-        try:
-            return date.fromisoformat(value)
-        except ValueError:
-            pass
-    raise PydanticCustomError("day", "must be a day, YYYY-MM-DD")
+def _as_of(value: object) -> AsOf:
+    if not isinstance(value, str):
+        raise PydanticCustomError("string_type", "must be text")
+    try:
+        return as_of(value)
+    except ValueError as e:
+        raise PydanticCustomError("as_of", "{why}", {"why": str(e)}) from None
 
 
 PLAIN_TYPES: Mapping[Any, Any] = {
@@ -57,7 +57,7 @@ PLAIN_TYPES: Mapping[Any, Any] = {
     int: Annotated[int, Field(strict=True)],
     float: Annotated[float, Field(strict=True, allow_inf_nan=False)],
     bool: Annotated[bool, Field(strict=True)],
-    date: Annotated[date, BeforeValidator(_day), WithJsonSchema({"type": "string", "format": "date"})],
+    AsOf: Annotated[Any, PlainValidator(_as_of), WithJsonSchema({"type": "string", "pattern": f"^({PATTERN})$"})],
 }
 
 Request = TypeVar("Request")
@@ -231,7 +231,7 @@ def _parts(hint: Any) -> tuple[Any, bool, bool]:
     """Return the plain type of a hint, whether None is allowed, and whether it is a tuple of them."""
     optional = isinstance(hint, types.UnionType) and types.NoneType in hint.__args__
     if optional:
-        (hint,) = (arm for arm in hint.__args__ if arm is not types.NoneType)
+        hint = functools.reduce(operator.or_, (arm for arm in hint.__args__ if arm is not types.NoneType))
     repeatable = typing.get_origin(hint) is tuple
     return (typing.get_args(hint)[0] if repeatable else hint), optional, repeatable
 

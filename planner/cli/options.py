@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from planner.cli.errors import UsageError
+from planner.recommend.as_of import WHICH, AsOf, as_of
 from planner.recommend.request import Option, RecommendRequest, suggestion
 from planner.recommend.stages import request_of
 
@@ -31,6 +32,10 @@ GROUP_TITLES: Mapping[str, str] = {
     "prices": "what may be bought",
     "output": "output",
 }
+
+
+SNAPSHOT = "DAY|SNAPSHOT"
+"""What stands for a price snapshot in the help."""
 
 
 def flag_of(field_name: str) -> str:
@@ -56,7 +61,7 @@ def add_request_flags(parser: ArgumentParser, request: type[Any]) -> None:
 
 
 def type_of(f: dataclasses.Field[Any]) -> str:
-    """Return the plain type of a field: "int", "float", "str", "bool", "date" or, for repeatable ones, that of one element."""
+    """Return the plain type of a field: "int", "float", "str", "bool", "AsOf" or, for repeatable ones, that of one element."""
     text = f.type if isinstance(f.type, str) else getattr(f.type, "__name__", str(f.type))
     text = text.replace(" | None", "").strip()
     return text.removeprefix("tuple[").split(",")[0].rstrip("]").strip() if text.startswith("tuple[") else text
@@ -68,7 +73,7 @@ def metavar(f: dataclasses.Field[Any], what: Option) -> str:
         return "FILE.csv"
     if what.choices:
         return "CHOICE"
-    return {"int": "N", "float": "NUMBER", "date": "YYYY-MM-DD"}.get(type_of(f), "TEXT")
+    return {"int": "N", "float": "NUMBER", "AsOf": SNAPSHOT}.get(type_of(f), "TEXT")
 
 
 def help_text(f: dataclasses.Field[Any], what: Option) -> str:
@@ -145,7 +150,7 @@ def example(f: dataclasses.Field[Any], what: Option) -> str:
         return f"{first:g}" if isinstance(first, float) else str(first)
     if what.choices:
         return what.choices[0]
-    return {"int": "8", "float": "1.5", "date": "2026-07-01"}.get(type_of(f), "NAME")
+    return {"int": "8", "float": "1.5"}.get(type_of(f), "NAME")
 
 
 def listed(given: list[str] | None) -> tuple[str, ...]:
@@ -251,4 +256,22 @@ def day(flag: str, text: str) -> date:
         ) from None
 
 
-READERS: Mapping[str, Callable[[str, str], Any]] = {"int": whole_number, "float": number, "date": day}
+def snapshot(flag: str, text: str) -> AsOf:
+    """Return which price snapshot is meant: a day, or its name."""
+    try:
+        return as_of(text.strip())
+    except ValueError as e:
+        raise UsageError(f"{flag}: {text!r} {e}") from None
+
+
+def add_snapshot_flag(parser: ArgumentParser) -> None:
+    """Add `--prices-as-of` to a command that is not made from a request."""
+    parser.add_argument("--prices-as-of", metavar=SNAPSHOT, help=f"which price snapshot: {WHICH} (default: latest)")
+
+
+def snapshot_of(args: Namespace) -> AsOf | None:
+    """Return the value of `--prices-as-of`, None where it was not given; an empty one must not mean the newest."""
+    return None if args.prices_as_of is None else snapshot("--prices-as-of", args.prices_as_of)
+
+
+READERS: Mapping[str, Callable[[str, str], Any]] = {"int": whole_number, "float": number, "AsOf": snapshot}

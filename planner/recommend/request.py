@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
+from planner.recommend.as_of import WHICH, AsOf
 from planner.recommend.errors import BadRequest
 from pricing.model import PurchaseOption
 
@@ -245,8 +246,8 @@ class RecommendRequest:
     offering_class: str | None = option(
         None, help="class of reserved instances", choices=("standard", "convertible"), group="prices"
     )
-    prices_as_of: date | None = option(  # noqa: RUF009 - option() only makes a dataclass field
-        None, help="use the newest price snapshot not after this day (YYYY-MM-DD)", group="prices"
+    prices_as_of: AsOf | None = option(  # noqa: RUF009 - option() only makes a dataclass field
+        None, help=f"which price snapshot: {WHICH}", group="prices", example="2026-07-01"
     )
 
     assume: tuple[str, ...] = option(
@@ -336,7 +337,7 @@ class EstimateRequest:
     plan_type: str | None = same_as_recommend("plan_type")
     payment_option: str | None = same_as_recommend("payment_option")
     offering_class: str | None = same_as_recommend("offering_class")
-    prices_as_of: date | None = same_as_recommend("prices_as_of")  # noqa: RUF009 - it only makes a dataclass field
+    prices_as_of: AsOf | None = same_as_recommend("prices_as_of")  # noqa: RUF009 - it only makes a dataclass field
     assume: tuple[str, ...] = same_as_recommend("assume")
 
     explain: bool = same_as_recommend("explain")

@@ -13,6 +13,8 @@ import pytest
 
 from planner import bootstrap
 from planner.recommend.errors import BadRequest
+from planner.recommend.request import RecommendRequest
+from planner.services.documents import to_json_bytes
 from pricing.errors import SnapshotError, UnknownName
 from pricing.snapshot import open_snapshot, read_meta, shipped_snapshot_path, write_snapshot
 
@@ -50,6 +52,56 @@ def test_the_newest_snapshot_wins_and_a_day_goes_back(data):
     day = shipped.as_of.date()
     for later, expected in ((0, shipped), (9, shipped), (10, first), (14, first), (15, odd), (19, odd), (400, second)):
         assert bootstrap.open_catalog(day + timedelta(days=later)).meta.snapshot_id == expected.snapshot_id, later
+
+
+def test_of_two_snapshots_of_a_day_each_can_be_asked_for(data):
+    first, second = (publish(data / "snapshots", n, name=f"2026-11-30-{n}.sqlite") for n in (10, 11))
+    for meta in (first, second):
+        assert bootstrap.open_catalog(meta.snapshot_id).meta == meta
+        assert bootstrap.open_catalog(meta.snapshot_id[:6].upper()).meta == meta
+    assert bootstrap.open_catalog("latest").meta == second
+    assert bootstrap.open_catalog("shipped").meta.origin == "shipped"
+
+
+def test_a_name_of_no_snapshot_is_of_the_field_it_was_given_in(data):
+    meta = publish(data / "snapshots", 10)
+    near = meta.snapshot_id[:-1] + ("0" if meta.snapshot_id[-1] != "0" else "1")
+    with pytest.raises(BadRequest, match=f"did you mean {meta.snapshot_id}") as caught:
+        bootstrap.open_catalog(near)
+    assert (caught.value.field, caught.value.value) == ("prices_as_of", near)
+    with pytest.raises(BadRequest, match=r"is the name of no price snapshot here; `planner prices snapshots`"):
+        bootstrap.open_catalog("zzzzzz")
+
+
+def test_a_beginning_of_several_ids_names_them(data, monkeypatch):
+    metas = [publish(data / "snapshots", n) for n in (10, 11)]
+    same = [dataclasses.replace(m, snapshot_id=f"abcdef{n}") for n, m in enumerate(metas)]
+    kept = [dataclasses.replace(k, meta=m) for k, m in zip(bootstrap.kept_snapshots()[1:], same, strict=True)]
+    monkeypatch.setattr(bootstrap, "kept_snapshots", lambda: kept)
+    with pytest.raises(BadRequest, match="begins the ids of 2 snapshots; abcdef0 or abcdef1") as caught:
+        bootstrap.open_catalog("abcdef")
+    assert caught.value.field == "prices_as_of"
+
+
+def test_the_same_request_of_a_named_snapshot_is_the_same_answer_whatever_came_since(data, monkeypatch):
+    first = publish(data / "snapshots", 10)
+    request = RecommendRequest(model="7b", prices_as_of=first.snapshot_id[:8], purchase=("on_demand", "spot", "capacity_block"))  # fmt: skip
+    answers = []
+    for days in (1, 200):
+        monkeypatch.setattr(bootstrap, "utc_now", lambda days=days: first.published_at + timedelta(days=days))
+        answers.append(without_ages(bootstrap.answer_recommendation(request)))
+        publish(data / "snapshots", 11)
+    assert to_json_bytes(answers[0]) == to_json_bytes(answers[1])
+    assert answers[0]["request"]["prices_as_of"] == first.snapshot_id[:8]
+    assert answers[0]["prices"]["snapshot_id"] == first.snapshot_id
+
+
+def without_ages(value):
+    """Return a document without what follows the clock."""
+    if isinstance(value, dict):
+        ages = {"age_hours", "stale", "after_clock"}
+        return {name: without_ages(each) for name, each in value.items() if name not in ages}
+    return [without_ages(each) for each in value] if isinstance(value, list) else value
 
 
 def test_a_day_before_all_snapshots_names_the_oldest(data):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from planner.cli.errors import Exit
-from planner.cli.options import day, positional, some
+from planner.cli.options import add_snapshot_flag, positional, snapshot_of, some
 from planner.ports import Document
 
 REGION = "us-east-1"
@@ -16,7 +16,7 @@ def add_flags(parser: ArgumentParser) -> None:
     parser.add_argument("instance_type", metavar="TYPE", help="instance type, for example p5.48xlarge")
     parser.add_argument("--region", metavar="TEXT", type=some, default=REGION, help=f"region (default {REGION})")
     parser.add_argument("--provider", metavar="TEXT", type=some, help="cloud, where several have a type of this name")
-    parser.add_argument("--prices-as-of", metavar="YYYY-MM-DD", help="use the newest price snapshot not after this day")
+    add_snapshot_flag(parser)
 
 
 def run(args: Namespace) -> int:
@@ -25,7 +25,7 @@ def run(args: Namespace) -> int:
     from planner.cli.render import show
     from planner.services.show_availability import ZONE_FIELDS, show_availability
 
-    catalog = open_catalog(day("--prices-as-of", args.prices_as_of) if args.prices_as_of else None)
+    catalog = open_catalog(snapshot_of(args))
     with positional("instance type"):
         document = show_availability(catalog, args.instance_type, region=args.region, provider=args.provider)
 

@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner.cli.errors import Exit, UsageError
-from planner.cli.options import day, limit_of, listed, positional, some, whole_number
+from planner.cli.options import (
+    add_snapshot_flag,
+    day,
+    limit_of,
+    listed,
+    positional,
+    snapshot_of,
+    some,
+    whole_number,
+)
 from planner.cli.verbs.db_current import add_database_flag
 from planner.ports import Document
 from pricing.model import INSTANCE_HOUR
@@ -66,7 +75,7 @@ def add_flags(parser: ArgumentParser) -> None:
         metavar="DAYS",
         help="window of the spot statistics up to the last look, for example 7d (default: that of the snapshot, 30d), made of the changes that are kept",
     )
-    parser.add_argument("--prices-as-of", metavar="YYYY-MM-DD", help="use the newest price snapshot not after this day")
+    add_snapshot_flag(parser)
     parser.add_argument(
         "--limit", metavar="N", help=f"at most so many rows in each table (default {TABLE_ROWS}); csv and json have all"
     )
@@ -84,7 +93,7 @@ def run(args: Namespace) -> int:
     since = day("--since", args.since) if args.since else None
     until = day("--until", args.until) if args.until else None
     options = listed(args.purchase)
-    catalog = open_catalog(day("--prices-as-of", args.prices_as_of) if args.prices_as_of else None)
+    catalog = open_catalog(snapshot_of(args))
     with positional("instance type"), spot_record(args.database_url, wanted="spot" in options or bool(window)) as kept:
         document = list_history(
             catalog,

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from planner.cli.errors import Exit
-from planner.cli.options import amount, day, limit_of, listed, some
+from planner.cli.options import add_snapshot_flag, amount, limit_of, listed, snapshot_of, some
 from planner.ports import Document
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def add_flags(parser: ArgumentParser) -> None:
         type=str.lower,
         help="order: price, instance, region, purchase or newest (default: provider, region, type, purchase option)",
     )
-    parser.add_argument("--prices-as-of", metavar="YYYY-MM-DD", help="use the newest price snapshot not after this day")
+    add_snapshot_flag(parser)
     parser.add_argument(
         "--limit", metavar="N", help=f"at most so many prices (default: {TABLE_ROWS} in a table, all in json and csv)"
     )
@@ -74,7 +74,7 @@ def run(args: Namespace) -> int:
 
     limit = limit_of(args.limit)
     most = None if args.max_price is None else amount("--max-price", args.max_price)
-    catalog = open_catalog(day("--prices-as-of", args.prices_as_of) if args.prices_as_of else None)
+    catalog = open_catalog(snapshot_of(args))
     quotes = find_quotes(catalog, sort=args.sort, max_price=most, **filters_of(args))
     rows_shown = TABLE_ROWS if limit is None else limit
     shown = quotes[: rows_shown if args.format == "table" else limit]

@@ -46,7 +46,7 @@ NAMES: dict[str, list[str]] = {
     "region": ["us-east-1", "eu-west-1", "all", "us-gov-west-1", "nope"],
     "provider": ["aws", "gcp", "azure", "nope"],
     "assume": ["pue=1.2", "pue=x", "pue", "nope=1", "=", "pue=-1", "pue=1e400", "pue=nan"],
-    "prices_as_of": ["2026-11-30", "2020-01-01", "9999-12-31", "2026-02-30"],
+    "prices_as_of": ["2026-11-30", "2020-01-01", "9999-12-31", "2026-02-30", "shipped", "latest", "abcdef0123", "abc"],
 }
 
 

@@ -175,6 +175,21 @@ def test_prices_of_a_day_are_those_of_its_snapshot(client: Client, newer: Catalo
     assert (new["snapshot_id"], new["prices"][0]["effective_unit_price"]) == (newer.meta.snapshot_id, "60")
 
 
+def test_prices_of_a_snapshot_by_its_id(client: Client, newer: Catalog) -> None:
+    shipped = bootstrap.open_snapshot_by("shipped").meta
+    what = "?instance_type=p5.48xlarge&region=us-east-1"
+    for path in ("/v1/prices", "/v1/prices/history", "/v1/prices/availability"):
+        for name, meta in ((shipped.snapshot_id, shipped), (newer.meta.snapshot_id[:6], newer.meta), ("shipped", shipped), ("latest", newer.meta)):  # fmt: skip
+            assert client.get(f"{path}{what}&prices_as_of={name}").json()["snapshot_id"] == meta.snapshot_id
+    body = {"model": "7b", "prices_as_of": shipped.snapshot_id[:7], "top": 1}
+    for path in ("/v1/recommendations", "/v1/estimates"):
+        sent = body if path.endswith("recommendations") else {**body, "instance": "g5.xlarge"}
+        sent = {k: v for k, v in sent.items() if path.endswith("recommendations") or k != "top"}
+        document = client.post(path, json=sent).json()
+        assert document["request"]["prices_as_of"] == shipped.snapshot_id[:7]
+        assert document["prices"]["snapshot_id"] == shipped.snapshot_id
+
+
 def test_prices_take_the_filters_of_the_command_line(client: Client) -> None:
     catalog = bootstrap.open_catalog()
     path = "/v1/prices?family=p5&region=us-east-1&max_price=60&sort=price&currency=USD&provider=aws"
@@ -226,6 +241,8 @@ def test_a_list_of_another_day_has_another_tag(client: Client, newer: Catalog) -
         ("/v1/prices?family=p55", "family", "is not a known family"),
         ("/v1/prices?zone=use9-az9", "zone", "is not a known zone"),
         ("/v1/prices?prices_as_of=30.11.2026", "prices_as_of", "must be a day"),
+        ("/v1/prices?prices_as_of=deadbeef", "prices_as_of", "is the name of no price snapshot here"),
+        ("/v1/prices/history?instance_type=p5.48xlarge&prices_as_of=dead", "prices_as_of", "the name of a snapshot"),
     ],
 )
 def test_bad_input_is_a_problem_that_names_the_parameter(client: Client, path: str, field: str, words: str) -> None:
