@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -60,25 +60,25 @@ def open_catalog(prices_as_of: AsOf | None = None) -> Catalog:
 
     What was published here goes before the shipped tables, also when an upgrade brings newer ones: it holds the user's own sheets and
     agreed prices, and the next refresh takes the newer tables over.
-    Raises `BadRequest` that names the oldest snapshot when all are newer than `prices_as_of`.
+    Raises `BadRequest` that names the oldest snapshot when all are newer than `prices_as_of`, and SnapshotError for a file that cannot be
+    read and may be the one wanted; one that is older than another that can be read is passed over (`kept_snapshots` tells of it).
     """
     from pricing.snapshot import shipped_snapshot_path
 
     if isinstance(prices_as_of, str):
         return _called(prices_as_of)
     shipped = shipped_snapshot_path()
-    files = [_version(path) for path in (shipped, *_published(snapshots_dir(), prices_as_of))]
-    fitting = [file for file in files if prices_as_of is None or _meta(*file).day <= prices_as_of]
-    if not fitting and prices_as_of is not None:
-        files = [_version(path) for path in (shipped, *_snapshot_files(snapshots_dir()))]
-        oldest = min((_meta(*file) for file in files), key=lambda meta: meta.day)
+    found = _wanted((shipped, *_published(snapshots_dir(), prices_as_of)), prices_as_of)
+    if not found and prices_as_of is not None:
+        kept = [file.meta for file in kept_snapshots() if file.meta is not None]
+        oldest = min(kept, key=lambda meta: meta.day)
         raise BadRequest(
             field="prices_as_of",
             value=prices_as_of.isoformat(),
             why=f"is before the oldest price snapshot here, {oldest.snapshot_id} of {oldest.day.isoformat()}",
             expected="give that day or a later one",
         )
-    return _opened(*max(fitting, key=lambda file: _newness(_meta(*file))))
+    return _opened(*max(found, key=lambda file: _newness(_meta(*file))))
 
 
 def kept_snapshots() -> list[KeptSnapshot]:
@@ -178,6 +178,49 @@ def _published(folder: Path, not_after: date | None) -> list[Path]:
         if not_after is None or day <= not_after:
             days.setdefault(day, []).append(path)
     return [*(days[max(days)] if days else ()), *untold]
+
+
+def _wanted(paths: Iterable[Path], not_after: date | None) -> list[tuple[Path, int]]:
+    """Return the files of snapshots of a day not after the given one; SnapshotError for one that cannot be read and may be newer than these."""
+    from pricing.errors import SnapshotError
+    from pricing.snapshot import shipped_snapshot_path
+
+    found: list[tuple[Path, int]] = []
+    faults: list[tuple[Path, SnapshotError]] = []
+    newest: datetime | None = None  # of those that were published here
+    for path in paths:
+        file = _version(path)
+        try:
+            meta = _meta(*file)
+        except SnapshotError as e:
+            faults.append((path, e))
+            continue
+        if not_after is None or meta.day <= not_after:
+            found.append(file)
+            if meta.origin != SHIPPED and (newest is None or meta.published_at > newest):
+                newest = meta.published_at
+    for path, fault in faults:
+        needed = newest is None if path == shipped_snapshot_path() else _may_be_newer(path, newest)
+        if needed:
+            raise fault
+    return found
+
+
+def _may_be_newer(path: Path, newest: datetime | None) -> bool:
+    """Return whether a file that cannot be read may be a snapshot that was published after `newest` (None: after nothing).
+
+    What it says of itself is believed, else the time of the file; a file that neither says so nor has the name of a snapshot is none.
+    """
+    from pricing.snapshot import stated_moment
+
+    at = stated_moment(path)
+    if at is None:
+        try:
+            date.fromisoformat(path.name[:10])
+            at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        except (ValueError, OSError):
+            return False
+    return newest is None or at > newest
 
 
 def _version(path: Path) -> tuple[Path, int]:

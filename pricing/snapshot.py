@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sqlite3
 import stat
 from collections.abc import Iterator, Mapping
@@ -86,6 +87,9 @@ INDICES = (
     "CREATE INDEX price_periods_by_type ON price_periods (instance_type, region)",
     "CREATE INDEX interruptions_by_type ON interruptions (instance_type, region)",
 )
+PUBLISHED = re.compile(rb"published_at(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?\+00:00)")
+FIRST_BYTES = 1 << 16
+"""Of a snapshot: the table of what it says of itself is written first."""
 REPUBLISH = "run `python -m pricing.publish` in the checkout, or install the package again"
 
 
@@ -194,6 +198,16 @@ def read_meta(path: Path) -> SnapshotMeta:
     """Return what a snapshot file says of itself, without keeping it open."""
     with closing(_connect(path)) as connection, _readable(path):
         return _read_meta(connection)
+
+
+def stated_moment(path: Path) -> datetime | None:
+    """Return when a file that cannot be read says that it was published, as far as its first bytes still tell; None where they do not."""
+    try:
+        with path.open("rb") as file:
+            found = PUBLISHED.search(file.read(FIRST_BYTES))
+        return None if found is None else datetime.fromisoformat(found[1].decode())
+    except (OSError, ValueError):
+        return None
 
 
 def verify_snapshot(path: Path) -> SnapshotMeta:

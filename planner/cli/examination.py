@@ -91,14 +91,16 @@ def data_directory() -> tuple[str, str]:
 
 
 def price_snapshot() -> tuple[str, str]:
-    """Read the whole snapshot that answers are made from, and work its id out again from the content."""
-    from planner.bootstrap import open_catalog
+    """Read the whole snapshot that answers are made from, and work its id out again from the content; tell of others that cannot be read."""
+    from planner.bootstrap import kept_snapshots, open_catalog
     from pricing.snapshot import verify_snapshot
 
     meta = verify_snapshot(open_catalog().path)
+    others = [file.why for file in kept_snapshots() if file.why is not None]
     return (
-        OK,
-        f"{meta.snapshot_id[:12]} ({meta.origin}) of {day_of(meta.as_of.isoformat())}: {count(meta.quote_count, 'price')}, {count(meta.instance_type_count, 'instance type')}; content and id agree",
+        NOTE if others else OK,
+        f"{meta.snapshot_id[:12]} ({meta.origin}) of {day_of(meta.as_of.isoformat())}: {count(meta.quote_count, 'price')}, {count(meta.instance_type_count, 'instance type')}; content and id agree"
+        + "".join(f"; passed over: {why}" for why in others),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 from rich.console import RenderableType
@@ -140,8 +140,13 @@ def section(title: str, body: Sequence[RenderableType], what: str) -> list[Rende
 
 
 def aged(text: str | None, now: datetime) -> str:
-    """Return the age of a figure in words."""
-    return ABSENT if text is None else age(age_hours(moment(text if "T" in text else f"{text}T00:00:00Z"), now))
+    """Return the age of a figure in words: of one that has a day and no hour, in days."""
+    if text is None:
+        return ABSENT
+    if "T" in text:
+        return age(age_hours(moment(text), now))
+    days = (now.astimezone(UTC).date() - date.fromisoformat(text)).days
+    return "today" if days <= 0 else "yesterday" if days == 1 else age(24 * days)
 
 
 def zones_part(zones: Sequence[Document], now: datetime, width: int) -> list[RenderableType]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import os
 import weakref
 from datetime import UTC, date, timedelta
 from itertools import pairwise
@@ -26,15 +27,15 @@ def data(monkeypatch, tmp_path) -> Path:
     return tmp_path / "data"
 
 
-def publish(folder: Path, days_later: int, name: str | None = None):
+def publish(folder: Path, days_later: int, name: str | None = None, minutes: int = 0):
     with open_snapshot(shipped_snapshot_path()) as shipped:
         contents, as_of = shipped.contents(), shipped.meta.as_of
-    shift = timedelta(days=days_later)
+    shift = timedelta(days=days_later, minutes=minutes)
     moved = dataclasses.replace(
         contents, quotes=tuple(dataclasses.replace(q, retrieved_at=q.retrieved_at + shift) for q in contents.quotes)
     )
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / (name or f"{as_of + shift:%Y-%m-%d}-x{days_later}.sqlite")
+    path = folder / (name or f"{as_of + shift:%Y-%m-%d}-x{days_later}-{minutes}.sqlite")
     return write_snapshot(path, moved, published_at=as_of + shift, origin="refresh")
 
 
@@ -112,6 +113,66 @@ def test_a_day_before_all_snapshots_names_the_oldest(data):
     assert caught.value.field == "prices_as_of"
     assert shipped.snapshot_id in str(caught.value)
     assert shipped.as_of.date().isoformat() in str(caught.value)
+
+
+def cut(path: Path) -> None:
+    """Take the end of a file away."""
+    with path.open("rb+") as file:
+        file.truncate(path.stat().st_size // 2)
+
+
+def overwritten(path: Path) -> None:
+    """Put something else in its place, and leave it the time at which the snapshot was published."""
+    at = read_meta(path).published_at.timestamp()
+    path.write_bytes(b"no snapshot")
+    os.utime(path, (at, at))
+
+
+def two_of_a_day(data: Path) -> list[Path]:
+    """Publish two snapshots of one day, the newer one last."""
+    for minutes in (1, 2):
+        publish(data / "snapshots", 10, minutes=minutes)
+    return sorted((data / "snapshots").iterdir())
+
+
+@pytest.mark.parametrize("damage", [cut, overwritten])
+def test_a_damaged_snapshot_is_passed_over_unless_it_may_be_the_one_wanted(data, damage):
+    older, newer = two_of_a_day(data)
+    meta = read_meta(newer)
+    damage(older)
+    assert bootstrap.open_catalog().meta == meta
+    assert bootstrap.open_catalog(meta.day).meta == meta
+    assert [f.path for f in bootstrap.kept_snapshots() if f.why is not None] == [older]
+    damage(newer)
+    with pytest.raises(SnapshotError, match=r"\.sqlite: .*remove "):
+        bootstrap.open_catalog()
+
+
+@pytest.mark.parametrize("damage", [cut, overwritten])
+def test_the_newest_snapshot_is_not_passed_over_for_an_older_one_of_its_day(data, damage):
+    _, newer = two_of_a_day(data)
+    damage(newer)
+    with pytest.raises(SnapshotError) as caught:
+        bootstrap.open_catalog()
+    assert str(newer) in str(caught.value)
+
+
+def test_a_file_that_is_no_snapshot_by_name_or_content_stops_nothing(data):
+    meta = publish(data / "snapshots", 10)
+    (data / "snapshots" / "notes.sqlite").write_bytes(b"notes")
+    assert bootstrap.open_catalog().meta == meta
+    with pytest.raises(BadRequest, match="is before the oldest price snapshot"):
+        bootstrap.open_catalog(date(2020, 1, 1))
+
+
+def test_a_damaged_shipped_snapshot_is_not_needed_beside_a_published_one(data, monkeypatch, tmp_path):
+    meta = publish(data / "snapshots", 10)
+    shipped = tmp_path / "snapshot-0.sqlite"
+    shipped.write_bytes(b"cut")
+    monkeypatch.setattr("pricing.snapshot.shipped_snapshot_path", lambda: shipped)
+    assert bootstrap.open_catalog().meta == meta
+    with pytest.raises(SnapshotError, match="snapshot-0"):
+        bootstrap.open_catalog(date(2020, 1, 1))
 
 
 def test_a_snapshot_that_is_replaced_is_opened_anew(data):

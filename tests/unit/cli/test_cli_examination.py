@@ -106,3 +106,12 @@ def test_a_schema_of_another_version_says_what_helps(data: Path, revision: str, 
     found = found_in("database")
     assert found["state"] == state
     assert found["found"].endswith(f"schema {revision}; this version of planner works with {head()}: {remedy}")
+
+
+def test_a_damaged_snapshot_that_is_not_needed_is_a_note(data: Path) -> None:
+    path = publish(data, aws=datetime(2026, 11, 28, tzinfo=UTC), others=datetime(2026, 11, 28, tzinfo=UTC))
+    other = path.with_name("2026-11-01-0123456789abcdef.sqlite")
+    other.write_bytes(b"cut")
+    state, said = price_snapshot()
+    assert state == "note"
+    assert f"content and id agree; passed over: {other}: not a price snapshot; remove {other}" in said

@@ -14,7 +14,7 @@ import pytest
 
 from planner.bootstrap import open_store
 from planner.cli.main import main
-from planner.cli.market_tables import availability_text
+from planner.cli.market_tables import aged, availability_text
 from planner.cli.verbs.prices_diff import DIFF_COLUMNS
 from planner.cli.verbs.prices_history import HISTORY_COLUMNS
 from pricing.market import SpotChange
@@ -219,8 +219,25 @@ def test_availability_of_what_was_asked() -> None:
         "40.00",
         "spot: 0 instances at once; needs 192 vCPU of L-C4BD4855, the account may run 0: ask for an increase",
         "the default of every account",
+        "(2026-11-29, yesterday; advisor)",
     ):
         assert part in said, part
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("2026-11-30", "today"),  # at noon, and at midnight too: no hour is known
+        ("2026-12-01", "today"),  # read where it was tomorrow already
+        ("2026-11-29", "yesterday"),
+        ("2026-11-20", "10 days old"),
+        ("2026-07-20", "4 months old"),
+        ("2026-11-30T11:00:00Z", "1 hour old"),
+        (None, "·"),
+    ],
+)
+def test_the_age_of_a_figure_with_a_day_and_no_hour_is_in_days(text: str | None, words: str) -> None:
+    assert aged(text, MOVED_TO) == words
 
 
 def spot_change(price: str, since: datetime, zone: str) -> SpotChange:
