@@ -170,6 +170,23 @@ def refused(code: str, status: int = 400, message: str = "a\n  message") -> Sour
 
 
 @pytest.mark.parametrize(
+    "body",
+    [
+        "GET / HTTP/1.1\nAuthorization: AWS4-HMAC-SHA256 Credential=AKIAABCDEFGHIJKLMNOP, Signature=SECRETQ\nHost: x",
+        '{"headers": {"Authorization": "SECRETQ"}}',
+        "<html>SECRETQ</html>",
+        "SECRETQ" * 1000,
+    ],
+)
+def test_a_body_that_is_none_of_awss_is_not_repeated(body: str) -> None:
+    said = str(refused("403", 403, body))
+    assert "SECRETQ" not in said
+    assert "AKIA" not in said
+    assert "403" in said
+    assert "SECRETQ" not in str(refused("SECRETQ: a header", 403, ""))
+
+
+@pytest.mark.parametrize(
     ("code", "status", "kind", "said"),
     [
         ("AccessDeniedException", 400, AccessDenied, "access denied to pricing:GetProducts; grant it; deploy/iam"),
