@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -45,11 +46,6 @@ def recommendations_text(document: Document, *, width: int, colour: bool) -> str
         parts += [Text(""), *notes(rows, marks)]
     if document["rejections"]:
         parts += [Text(""), *rejections(document["rejections"])]
-    if rows and rows[0].get("explanation"):
-        from planner.cli.explain_table import derivation
-
-        parts += [Text(""), *derivation(document, rows[0], width)]
-        parts += [Text(""), Text("The other rows: `planner explain … --rank N`.", style=QUIET)] if len(rows) > 1 else []
     if rows and rows[0].get("explanation"):
         from planner.cli.explain_table import derivation
 
@@ -233,16 +229,18 @@ def provenance(document: Document, rows: Sequence[Document]) -> list[RenderableT
     prices = document["prices"]
     text = Text.assemble(("Prices  ", STRONG))
     text.append(f"snapshot {str(prices['snapshot_id'])[:12]}")
-    for kind, said, stale in days_by_kind(prices["sources"]):
-        text.append(f"; {words(kind)} of {said}")
-        if stale:
-            text.append(" (STALE)", style=CARE)
     lines: list[RenderableType] = [text]
+    for kind, said, stale in days_by_kind(prices["sources"]):
+        of_kind = Text(f"{words(kind)} of {said}")
+        if stale:
+            of_kind.append(" (STALE)", style=CARE)
+        of_kind.append(f": {sources_said([s for s in prices['sources'] if s['kind'] == kind])}", style=QUIET)
+        lines.append(indented(of_kind))
     if any(source["stale"] for source in prices["sources"]):
         ahead = ", or dated after this machine's clock" if any(s.get("after_clock") for s in prices["sources"]) else ""
         lines.append(
             indented(
-                f"Stale (!): older than 24 h for spot, 30 days for on-demand, 90 days for commitments{ahead}. Dollars and ranking are as of those days.",
+                f"Stale (!): older than 24 h for spot and offered capacity blocks, 30 days for on-demand, 90 days for commitments{ahead}. Dollars and ranking are as of those days.",
                 style=CARE,
             )
         )
@@ -260,6 +258,35 @@ def provenance(document: Document, rows: Sequence[Document]) -> list[RenderableT
             )
         )
     return lines
+
+
+MOST_SOURCES = 3
+LONGEST_SOURCE = 48
+RATE = re.compile(r", at (\S+ [A-Z]{3} per USD) stated in the request$")
+REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+(?= )")
+
+
+def sources_said(sources: Sequence[Document]) -> str:
+    """Return the short names of the sources of one kind of price, those with the most prices first: "a, b, c and 2 more"."""
+    ordered = sorted(sources, key=lambda s: (-s.get("quotes", 0), str(s["source"])))
+    names = list(dict.fromkeys(short_source(str(s["source"])) for s in ordered))
+    more = [f"and {len(names) - MOST_SOURCES} more"] if len(names) > MOST_SOURCES else []
+    return " ".join([", ".join(names[:MOST_SOURCES]), *more])
+
+
+def short_source(source: str) -> str:
+    """Return a source by its name: a repository without the file in it, prose without what stands in brackets, a stated rate with its figure.
+
+    JSON has it in full.
+    """
+    if stated := RATE.search(source):
+        return f"{short_source(source[: stated.start()])} at {stated.group(1)}"
+    if source.startswith("derived: "):
+        return "derived from another region"
+    if repository := REPOSITORY.match(source):
+        return repository.group()
+    plain = source.partition(" (")[0]
+    return plain if len(plain) <= LONGEST_SOURCE else f"{plain[:LONGEST_SOURCE].rpartition(' ')[0]} …"
 
 
 def left_out_of_the_bill(document: Document) -> list[RenderableType]:

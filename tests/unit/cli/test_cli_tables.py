@@ -10,7 +10,7 @@ from planner.cli import figures
 from planner.cli.explain_table import derivation_text, plain_money, readable
 from planner.cli.output import encodable
 from planner.cli.paint import CARD_WIDTH, Cell, Column, fitting
-from planner.cli.recommend_table import recommendations_text
+from planner.cli.recommend_table import recommendations_text, short_source
 
 LONG = row(
     "p5.48xlarge",
@@ -67,14 +67,59 @@ def test_load_and_utilisation_are_said() -> None:
 
 def test_sources_ages_and_staleness_are_said() -> None:
     said = shown(answer(row(), LONG))
-    assert (
-        "snapshot 5f0c12ab9d00; on-demand of 2026-07-20, 20 days old; spot of 2026-07-09, 31 days old (STALE)" in said
-    )
+    lines = [line.strip() for line in said.splitlines()]
+    start = lines.index("Prices  snapshot 5f0c12ab9d00")
+    assert lines[start + 1 : start + 3] == [
+        "on-demand of 2026-07-20, 20 days old: list",
+        "spot of 2026-07-09, 31 days old (STALE): zones",
+    ]
     assert "2026-07-20 !" in said
     assert "older than 24 h for spot" in said
     fresh = answer(row())
     fresh["prices"]["sources"] = fresh["prices"]["sources"][:1]
     assert "STALE" not in shown(fresh)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_several_sources_of_one_kind_are_listed_shortly_the_largest_first(width: int) -> None:
+    several = answer(row())
+    first = several["prices"]["sources"][0]
+    several["prices"]["sources"][:1] = [
+        first | {"source": source, "quotes": quotes}
+        for source, quotes in (
+            ("AWS price list", 300),
+            ("AWS price list, at 7.1 CNY per USD stated in the request", 20),
+            ("aws/karpenter-provider-aws pkg/providers/pricing/zz_generated.pricing_aws.go", 400),
+            ("aws/karpenter-provider-aws pkg/providers/pricing/zz_generated.pricing_aws_us_gov.go", 1),
+            ("derived: us-east-1 price of aws/karpenter-provider-aws x regional ratio of skypilot-org/skypilot-catalog v9", 2),
+        )
+    ]  # fmt: skip
+    said = shown(several, width)
+    assert all(len(line) <= width for line in said.splitlines())
+    assert (
+        "on-demand of 2026-07-20, 20 days old: aws/karpenter-provider-aws, AWS price list, AWS price list at 7.1 CNY per USD and 1 more "
+        "spot of" in " ".join(said.split())
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("AWS DescribeSpotPriceHistory", "AWS DescribeSpotPriceHistory"),
+        ("derived: us-east-1 price of aws/karpenter-provider-aws x regional ratio", "derived from another region"),
+        ("page copy of the AWS EC2 Capacity Blocks pricing page (rates valid until 2025-01-01)", "page copy of the AWS EC2 Capacity Blocks …"),
+        ("skypilot-org/skypilot-catalog catalogs/v9/aws/vms.csv", "skypilot-org/skypilot-catalog"),
+    ],
+)  # fmt: skip
+def test_a_source_has_a_short_name(source: str, name: str) -> None:
+    assert short_source(source) == name
+
+
+def test_the_derivation_of_the_first_row_stands_once() -> None:
+    explained = answer(
+        row(explanation=[{"name": "parameters_total", "value": 7e9, "unit": "parameters", "formula": "", "source": ""}])
+    )
+    assert shown(explained).count("step by step") == 1
 
 
 def test_prices_of_several_days_name_the_oldest() -> None:
