@@ -65,6 +65,7 @@ FILTERS = (
     ("accelerator", "only"),
     ("exclude", "without"),
     ("needs", "with"),
+    ("usd_rate", "units per USD"),
     ("assume", "assumed"),
 )
 

@@ -8,6 +8,7 @@ from decimal import Decimal
 from planner.perf.model import Evaluation, RejectionReason
 from planner.tco.inference import ServingCost
 from planner.tco.training import RunHours, TrainingCost
+from pricing.market import CapacityBlock
 from pricing.model import InstanceType, Quote
 from pricing.money import UsdPerHour
 
@@ -32,6 +33,7 @@ class Offer:
     price: UsdPerHour
     notes: tuple[str, ...] = ()
     interruption: InterruptionRisk | None = None  # spot only
+    block: CapacityBlock | None = None  # a capacity block that was offered; None for a published rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,7 @@ class Rejection:
     purchase_option: str | None
     detail: str
     shortfall: float = 0.0
+    subject: str = ""  # what it is short of, where one reason has several: a quota's code. Told apart in groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

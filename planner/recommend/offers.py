@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +10,9 @@ from decimal import Decimal
 
 from planner.perf.model import RejectionReason
 from planner.recommend.model import Offer, Rejection
-from pricing.market import SpotStatistics
+from planner.recommend.today import ENDED, Today, agreed_line
+from pricing.discounts import CONTRACTED, as_listed
+from pricing.market import Discount, SpotStatistics
 from pricing.model import INSTANCE_HOUR, InstanceType, PurchaseOption, Quote
 from pricing.money import UsdPerHour
 
@@ -61,11 +64,14 @@ def offer_or_rejection(
     quoted: frozenset[PurchaseOption],
     terms: Terms,
     elsewhere: frozenset[PurchaseOption],
+    today: Today | None = None,
+    discounts: Sequence[Discount] = (),
 ) -> Offer | Rejection:
     """Return the offer for `option`, or the rejection with its reason.
 
     `quotes` are those of this type in this region for the asked options and on-demand; `quoted` holds every option that has a quote
-    there, `elsewhere` those that have one in any region.
+    there, `elsewhere` those that have one in any region. `today` knows the blocks behind the prices of capacity blocks, `discounts` the
+    agreement behind contracted ones.
     Not offered is said only where the option exists elsewhere; a type that nobody quotes for it has no price.
     A price of zero or in another currency is no price: it is named in the rejection and never ranked.
     """
@@ -84,6 +90,13 @@ def offer_or_rejection(
         return rejected(
             RejectionReason.CAPACITY_BLOCK_ONLY, "sold through Capacity Blocks only; ask with --purchase capacity_block"
         )
+    if today is not None and option is PurchaseOption.CAPACITY_BLOCK:
+        began = today.begun.get((instance.provider, instance.instance_type, region))
+        if began is not None:
+            return rejected(
+                RejectionReason.NO_PRICE,
+                f"every block that was offered has begun, the last on {began:%Y-%m-%d %H:%M} UTC, and is sold no more: refresh the prices",
+            )
     if not quoted:
         if option in elsewhere:
             return rejected(RejectionReason.NOT_OFFERED, "no quote of any kind in this region; other regions have some")
@@ -106,7 +119,10 @@ def offer_or_rejection(
     usable = [q for q in asked if q.currency == "USD" and q.unit == INSTANCE_HOUR and q.effective_unit_price > 0]
     if not usable:
         return rejected(RejectionReason.NO_PRICE, _why_unusable(asked))
-    return _best_offer(instance, option, usable, on_demand=_on_demand_price(quotes))
+    best = _best_offer(instance, option, usable, on_demand=_on_demand_price(quotes), discounts=discounts)
+    if option is not PurchaseOption.CAPACITY_BLOCK or today is None:
+        return best
+    return dataclasses.replace(best, block=today.blocks.get(best.quote.sku or ""))
 
 
 def _of_terms(option: PurchaseOption, terms: Terms) -> str:
@@ -117,7 +133,7 @@ def _of_terms(option: PurchaseOption, terms: Terms) -> str:
 def _why_unusable(quotes: Sequence[Quote]) -> str:
     quote = min(quotes, key=lambda q: (q.currency, q.effective_unit_price, q.availability_zone_id or ""))
     if quote.currency != "USD":
-        return f"quoted at {quote.effective_unit_price.normalize():f} {quote.currency} per hour; no exchange rate is stated, so it cannot be ranked against USD"
+        return f"quoted at {quote.effective_unit_price.normalize():f} {quote.currency} per hour; no exchange rate is stated, so it cannot be ranked against USD: state one with --usd-rate {quote.currency}=UNITS_PER_USD"
     if quote.unit != INSTANCE_HOUR:
         return f"quoted per {quote.unit}: not the price of a whole instance"
     return f"the source says {quote.effective_unit_price.normalize():f} USD per hour, which is a hole in the data and not a price"
@@ -139,19 +155,32 @@ def at_list(quote: Quote) -> Decimal:
     """Return what a quote costs per hour without a private agreement: what the market says, whatever this buyer pays."""
     if quote.contracted_unit_price is None:
         return quote.effective_unit_price
-    from pricing.discounts import as_listed  # noqa: PLC0415 - only few have an agreement
-
     return as_listed(quote).effective_unit_price
 
 
-def contract_note(quote: Quote) -> str | None:
-    """Return what a contracted price would be at list, and under which agreement it is not; None for a list price."""
+def contract_note(quote: Quote, discounts: Sequence[Discount] = ()) -> str | None:
+    """Return under which agreement a price is contracted, until when, and what it is at list; or that it no longer is; None for a list price."""
     listed = at_list(quote)
     if quote.contracted_unit_price is None:
-        return None
+        return next((part.removeprefix(ENDED) for part in parts_of(quote) if part.startswith(ENDED)), None)
     if listed == quote.effective_unit_price:  # a seller's own offer, no agreement of ours
         return f"contracted price{f': {quote.notes}' if quote.notes else ''}"
-    return f"{quote.notes}; at list {listed.normalize():f} {quote.currency} per hour"
+    line = agreed_line(quote, discounts)
+    agreed = next(part for part in parts_of(quote) if part.startswith(CONTRACTED))
+    until = (
+        "" if line is None else ", no end is stated" if line.ends_on is None else f", until {line.ends_on.isoformat()}"
+    )
+    return f"{agreed}{until}; at list {listed.normalize():f} {quote.currency} per hour"
+
+
+def parts_of(quote: Quote) -> list[str]:
+    """Return the separate things that the notes of a quote say."""
+    return [part for part in quote.notes.split("; ") if part]
+
+
+def own_notes(quote: Quote) -> str:
+    """Return what the notes of a quote say besides its agreement."""
+    return "; ".join(part for part in parts_of(quote) if not part.startswith((CONTRACTED, ENDED)))
 
 
 def is_capped(quote: Quote, on_demand: Decimal | None) -> bool:
@@ -213,7 +242,12 @@ def movement_note(quote: Quote, pools: Sequence[SpotStatistics]) -> str | None:
 
 
 def _best_offer(
-    instance: InstanceType, option: PurchaseOption, quotes: Sequence[Quote], *, on_demand: Decimal | None
+    instance: InstanceType,
+    option: PurchaseOption,
+    quotes: Sequence[Quote],
+    *,
+    on_demand: Decimal | None,
+    discounts: Sequence[Discount],
 ) -> Offer:
     """Return the cheapest offer; for spot that of `spot_pool`."""
     pool, notes = spot_pool(quotes, on_demand) if option is PurchaseOption.SPOT else (quotes, [])
@@ -229,14 +263,14 @@ def _best_offer(
             q.source,
         ),
     )
-    if (contract := contract_note(quote)) is not None:
+    if (contract := contract_note(quote, discounts)) is not None:
         notes.append(contract)
     if quote.derived:
         notes.append(
-            f"price derived, not quoted: {quote.notes}"
-            if quote.notes
+            f"price derived, not quoted: {own_notes(quote)}"
+            if own_notes(quote)
             else "price derived from another quote, not quoted itself"
         )
     elif quote.confidence != "high":
-        notes.append(f"price of {quote.confidence} confidence{f': {quote.notes}' if quote.notes else ''}")
+        notes.append(f"price of {quote.confidence} confidence{f': {own_notes(quote)}' if own_notes(quote) else ''}")
     return Offer(instance=instance, quote=quote, price=UsdPerHour(quote.effective_unit_price), notes=tuple(notes))

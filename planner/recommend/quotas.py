@@ -6,6 +6,7 @@ do not fall under these quotas, and what runs already is not known here.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from planner.perf.model import Evaluation, Outcome, RejectionReason
@@ -38,7 +39,8 @@ def no_quota(offer: Offer, instances: int, quotas: Sequence[Quota]) -> Rejection
         return None
     quota = quota_of(offer, quotas)
     lacking = (offer.instance.vcpus or 0) * instances - (0.0 if quota is None else quota.vcpus)
-    return reject(offer, RejectionReason.NO_QUOTA, why, shortfall=lacking)
+    rejection = reject(offer, RejectionReason.NO_QUOTA, why, shortfall=lacking)
+    return dataclasses.replace(rejection, subject="" if quota is None else quota.code)
 
 
 def within_quota(sized: Serving | Rejection, quotas: Sequence[Quota]) -> Sized | Rejection:

@@ -10,7 +10,7 @@ from planner.recommend.model import Rejection
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectionGroup:
-    """All rejections of one type for one reason; `detail` is that of the nearest miss."""
+    """All rejections of one type for one reason and subject; `detail` is that of the nearest miss."""
 
     provider: str
     instance_type: str
@@ -22,12 +22,12 @@ class RejectionGroup:
 
 
 def grouped(rejections: Iterable[Rejection]) -> list[RejectionGroup]:
-    """Return one group per provider, type and reason, ordered by reason, type and provider, whatever the order of the input."""
-    groups: dict[tuple[str, str, str], list[Rejection]] = {}
+    """Return one group per provider, type, reason and subject (of quotas: each code), ordered by reason, type and provider, whatever the order of the input."""
+    groups: dict[tuple[str, str, str, str], list[Rejection]] = {}
     for r in rejections:
-        groups.setdefault((r.reason.value, r.instance_type, r.provider), []).append(r)
+        groups.setdefault((r.reason.value, r.instance_type, r.provider, r.subject), []).append(r)
     out = []
-    for (reason, instance_type, provider), members in sorted(groups.items()):
+    for (reason, instance_type, provider, _), members in sorted(groups.items()):
         nearest = min(members, key=lambda r: (r.shortfall, r.region or "", r.purchase_option or "", r.detail))
         out.append(
             RejectionGroup(

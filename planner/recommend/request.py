@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from planner.recommend.as_of import WHICH, AsOf
@@ -250,6 +252,15 @@ class RecommendRequest:
         None, help=f"which price snapshot: {WHICH}", group="prices", example="2026-07-01"
     )
 
+    usd_rate: tuple[str, ...] = option(
+        (),
+        help="units of a currency per USD, CODE=UNITS, by which prices in it are ranked; without it they are not",
+        repeatable=True,
+        longest=50,
+        group="prices",
+        example=["CNY=7.1"],
+    )
+
     assume: tuple[str, ...] = option(
         (),
         help="change an assumption, NAME=VALUE; every answer lists them",
@@ -266,6 +277,7 @@ class RecommendRequest:
         for f in dataclasses.fields(self):
             check_field(f.name, getattr(self, f.name), f.metadata["option"])
         check_one_model(self.model, self.params)
+        usd_rates(self.usd_rate)
         if self.traffic and self.requests_per_s is not None:
             raise BadRequest(
                 field="requests_per_s", value=self.requests_per_s, why="excludes traffic", expected="give one load"
@@ -338,6 +350,7 @@ class EstimateRequest:
     payment_option: str | None = same_as_recommend("payment_option")
     offering_class: str | None = same_as_recommend("offering_class")
     prices_as_of: AsOf | None = same_as_recommend("prices_as_of")  # noqa: RUF009 - it only makes a dataclass field
+    usd_rate: tuple[str, ...] = same_as_recommend("usd_rate")
     assume: tuple[str, ...] = same_as_recommend("assume")
 
     explain: bool = same_as_recommend("explain")
@@ -346,6 +359,7 @@ class EstimateRequest:
         for f in dataclasses.fields(self):
             check_field(f.name, getattr(self, f.name), f.metadata["option"])
         check_one_model(self.model, self.params)
+        usd_rates(self.usd_rate)
         if (self.instance is None) == (self.accelerator is None):
             raise BadRequest(
                 field="instance",
@@ -381,6 +395,34 @@ def check_one_model(model: str | None, params: float | None) -> None:
             why="give exactly one of model and params",
             expected="for example --model 7b or --params 6.7e9",
         )
+
+
+CODE = re.compile(r"[A-Z]{3}")
+LEAST_RATE, MOST_RATE = Decimal("1e-6"), Decimal("1e9")
+
+
+def usd_rates(stated: Iterable[str]) -> dict[str, Decimal]:
+    """Return the units per USD of each currency of a request, "CNY=7.1" each; `BadRequest` for what is no rate, or a second one."""
+    found: dict[str, Decimal] = {}
+    for text in stated:
+        code, equals, units = (part.strip() for part in text.partition("="))
+        try:
+            per_usd = Decimal(units)
+        except InvalidOperation:
+            per_usd = Decimal("NaN")
+        why = ""
+        if not equals or not CODE.fullmatch(code):
+            why = "names no currency by its ISO 4217 code of three capital letters"
+        elif code == "USD":
+            why = "is a rate of the USD itself"
+        elif not (per_usd.is_finite() and LEAST_RATE <= per_usd <= MOST_RATE):
+            why = f"needs a positive number of {code} per USD, {LEAST_RATE:f} to {MOST_RATE:f}"
+        elif found.get(code, per_usd) != per_usd:
+            why = f"is a second rate of {code}"
+        if why:
+            raise BadRequest(field="usd_rate", value=text, why=why, expected="write units per USD, for example CNY=7.1")
+        found[code] = per_usd
+    return found
 
 
 def plain_fields(request: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from planner.tco.assumptions import Assumptions
 from planner.tco.inference import RequestShape, ServingCost, compute_line, serving_cost
 from planner.tco.spot import interruptions_per_hour
 from planner.tco.training import RunHours, run_hours, training_cost
+from pricing.market import CapacityBlock
 from pricing.money import Usd, from_measured
 
 ALMOST = 1e-9  # a count that misses a whole number by less is that number
@@ -199,6 +200,17 @@ def serving_or_rejection(
 def counted(instances: int) -> str:
     """Return "1 instance" or "3 instances"."""
     return f"{instances} instance{'' if instances == 1 else 's'}"
+
+
+def block_fee(block: CapacityBlock) -> str:
+    """Return the fee of a whole block: "5,285.95 USD"."""
+    return f"{block.upfront:,.2f} {block.currency}"
+
+
+def block_hours(block: CapacityBlock) -> str:
+    """Return how long a block lasts: "168 h", "47 h 13 min"."""
+    hours, minutes = divmod(block.minutes, 60)
+    return f"{hours:,} h {minutes} min" if minutes else f"{hours:,} h"
 
 
 def reject(offer: Offer, reason: RejectionReason, detail: str, *, shortfall: float = 0.0) -> Rejection:

@@ -28,7 +28,8 @@ _quoted = json.encoder.encode_basestring
 SIGNIFICANT_DIGITS = 6
 LONGEST_QUOTE = 12  # decimals; price lists write ten at most
 AS_WRITTEN = frozenset({"request", "quantity"})
-STALE_AFTER_HOURS = {"spot": 24, "on_demand": 30 * 24, "commitment": 90 * 24}
+STALE_AFTER_HOURS = {"spot": 24, "capacity_block": 24, "on_demand": 30 * 24, "commitment": 90 * 24}
+"""By kind of price. An offered capacity block is of the moment; a published rate of blocks is set by the quarter and counts as a commitment."""
 CLOCKS_DIFFER_HOURS = 1
 KIND_OF_OPTION = {PurchaseOption.SPOT: "spot", PurchaseOption.ON_DEMAND: "on_demand"}
 
@@ -100,6 +101,8 @@ def instant(at: datetime) -> str:
 
 def kind_of(quote: Quote) -> str:
     """Return which staleness limit a quote falls under."""
+    if quote.purchase_option is PurchaseOption.CAPACITY_BLOCK and quote.sku is not None and quote.upfront is not None:
+        return "capacity_block"  # an offering: it has an id and the fee of the whole block
     return KIND_OF_OPTION.get(quote.purchase_option, "commitment")
 
 

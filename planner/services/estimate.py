@@ -21,6 +21,7 @@ from planner.recommend.offers import Terms, offer_or_rejection
 from planner.recommend.rejections import grouped
 from planner.recommend.request import EstimateRequest
 from planner.recommend.sizing import reject, run_or_rejection, serve, unit_rate
+from planner.recommend.today import Today
 from planner.services.applies import check_use, with_sample_size
 from planner.services.documents import (
     ROW_FIELDS,
@@ -37,8 +38,9 @@ from planner.services.documents import (
 )
 from planner.services.documents import model_document as described
 from planner.services.explain import unpriced_explanation
-from planner.services.facts import at_risk
+from planner.services.facts import at_risk, prices_today
 from planner.services.identity import answer_id, evidence_id
+from planner.services.notes import commitment_notes
 from planner.services.recommend import (
     assumptions_of,
     check_context,
@@ -79,8 +81,9 @@ def estimate(request: EstimateRequest, *, catalog: Catalog, spec: ModelSpec, now
         check_context(request, spec)
     else:
         check_sequence(request.sequence_length, spec)
-    machine = machine_of(request, region, catalog)
-    offer = offer_of(request, machine, region, catalog, assumptions) if machine.named else None
+    machine = machine_of(request, region, catalog, now)
+    today = today_of(request, machine, region, catalog, now) if machine.named else Today(quotes=())
+    offer = offer_of(request, machine, today, catalog, assumptions, region=region) if machine.named else None
     outcome = outcome_of(request, spec, machine.hardware)
     row: Document = dict.fromkeys(ROW_FIELDS)
     rejections: list[Rejection] = []
@@ -109,7 +112,7 @@ def estimate(request: EstimateRequest, *, catalog: Catalog, spec: ModelSpec, now
     echoed = request.to_document()
     quotes: Sequence[Quote] = [offer.quote] if isinstance(offer, Offer) else []
     return {
-        "id": answer_id("estimate", echoed, snapshot_id=catalog.meta.snapshot_id, spec=spec),
+        "id": answer_id("estimate", echoed, snapshot_id=catalog.meta.snapshot_id, spec=spec, lapsed=today.lapsed),
         "request": echoed,
         "model": described(spec, request.model, tokens=(request.input_tokens, request.output_tokens)),
         "assumptions": [*defaults_of(request, spec), *assumptions.listed(request.mode)],
@@ -126,7 +129,7 @@ def has_dataset(request: EstimateRequest) -> bool:
     return request.dataset_tokens is not None or request.dataset_size is not None
 
 
-def machine_of(request: EstimateRequest, region: str, catalog: Catalog) -> Machine:
+def machine_of(request: EstimateRequest, region: str, catalog: Catalog, now: datetime) -> Machine:
     """Return the machine that is named, or one with the named accelerators: the cheapest priced in the region, else one of AWS, else bare ones."""
     if request.instance is not None:
         provider = None if request.provider is None else resolved("provider", request.provider, catalog.provider)
@@ -145,15 +148,14 @@ def machine_of(request: EstimateRequest, region: str, catalog: Catalog) -> Machi
     ]
     if not having:
         return machine(request, bare_machine(chip, count), catalog, named=False)
+    quotes = catalog.quotes(
+        regions=[region], purchase_options=[request.purchase], instance_types=[t.instance_type for t in having]
+    )
     prices = {
         (q.provider, q.instance_type): q.effective_unit_price
-        for q in reversed(
-            catalog.quotes(
-                regions=[region], purchase_options=[request.purchase], instance_types=[t.instance_type for t in having]
-            )
-        )
+        for q in reversed(prices_today(request, quotes, catalog, now).quotes)
+        if q.currency == "USD"
     }
-
     known = [t for t in having if (t.provider, t.instance_type) in prices] or [t for t in having if t.provider == HOME]
     if not known:
         return machine(request, bare_machine(chip, count), catalog, named=False)
@@ -201,22 +203,36 @@ def bare_machine(chip: Accelerator, count: int) -> InstanceType:
     )
 
 
+def quotes_of(instance: InstanceType, catalog: Catalog) -> list[Quote]:
+    """Return every quote of an instance type, in every region."""
+    return [q for q in catalog.quotes(instance_types=[instance.instance_type]) if q.provider == instance.provider]
+
+
+def today_of(request: EstimateRequest, machine: Machine, region: str, catalog: Catalog, now: datetime) -> Today:
+    """Return the quotes of the machine in a region as they stand: those of the asked option, and on-demand, by which spot is judged."""
+    options = {PurchaseOption(request.purchase), PurchaseOption.ON_DEMAND}
+    here = [q for q in quotes_of(machine.instance, catalog) if q.region == region and q.purchase_option in options]
+    return prices_today(request, here, catalog, now)
+
+
 def offer_of(
-    request: EstimateRequest, machine: Machine, region: str, catalog: Catalog, assumptions: Assumptions
+    request: EstimateRequest, machine: Machine, today: Today, catalog: Catalog, assumptions: Assumptions, *, region: str
 ) -> Offer | Rejection:
     """Return the offer for the asked region and purchase option, or why there is none."""
     instance = machine.instance
-    quotes = [q for q in catalog.quotes(instance_types=[instance.instance_type]) if q.provider == instance.provider]
+    quotes = quotes_of(instance, catalog)
     found = offer_or_rejection(
         instance,
         region,
         PurchaseOption(request.purchase),
-        [q for q in quotes if q.region == region],
+        today.quotes,
         quoted=frozenset(q.purchase_option for q in quotes if q.region == region),
         terms=Terms(
             plan_type=request.plan_type, payment_option=request.payment_option, offering_class=request.offering_class
         ),
         elsewhere=frozenset(q.purchase_option for q in quotes if q.region != region),
+        today=today,
+        discounts=catalog.discounts,
     )
     if isinstance(found, Offer) and found.quote.purchase_option is PurchaseOption.SPOT:
         return at_risk(found, catalog, assumptions)
@@ -272,6 +288,7 @@ def unpriced(
         row["cost"] = hourly_only(offer, evaluation.instances * copies)
         row["notes"] = [
             *offer.notes,
+            *commitment_notes(offer, evaluation.instances * copies),
             *row["notes"],
             *clock_notes(offer.quote, now),
             "the data set is not given, so neither time nor cost of the run is known",

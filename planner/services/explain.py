@@ -9,14 +9,16 @@ from statistics import NormalDist
 from planner.models.counting import kv_bytes_per_token, weight_bytes
 from planner.models.spec import ModelSpec
 from planner.perf.model import Evaluation, Term
-from planner.recommend.model import Run, Serving, Sized
+from planner.recommend.model import Offer, Run, Serving, Sized
+from planner.recommend.offers import at_list, own_notes, parts_of
 from planner.recommend.request import EstimateRequest, RecommendRequest
-from planner.recommend.sizing import ALMOST, price_source, slots_of
+from planner.recommend.sizing import ALMOST, block_fee, block_hours, counted, price_source, slots_of
 from planner.services.documents import money, unit_price
 from planner.tco.assumptions import Assumptions
 from planner.tco.inference import kwh_per_million_inferences
 from planner.tco.spot import best_interval_hours
 from planner.tco.training import checkpoint_interval_hours, kwh_total
+from pricing.discounts import CONTRACTED
 from pricing.model import PurchaseOption
 from pricing.money import HOURS_PER_MONTH
 
@@ -148,9 +150,34 @@ def price_term(row: Sized) -> Term:
         name="usd_per_instance_hour",
         value=f"{unit_price(quote.effective_unit_price)}",
         unit="USD/h",
-        formula=quote.notes if quote.derived else "as quoted",
+        formula=price_formula(row.offer),
         source=price_source(row.offer),
     )
+
+
+def price_formula(offer: Offer) -> str:
+    """Return how the price of an hour comes about: the fee of a block over its hours, an agreement, a ratio, a rate; or as it was quoted."""
+    quote, block = offer.quote, offer.block
+    how = own_notes(quote) if quote.derived else ""
+    if block is not None:
+        how = (
+            f"{block_fee(block)} / ({counted(block.instance_count)} x {block_hours(block)}) = "
+            f"{unit_price(block.unit_price)} {block.currency}/h, the fee of the whole block {block.offering_id}"
+            + (f"; {how}" if how else "")
+        )
+    agreed = [part for part in parts_of(quote) if part.startswith(CONTRACTED)]
+    if agreed:
+        how = "; ".join(
+            part
+            for part in (
+                f"{agreed[0]} of the list price of {unit_price(at_list(quote))} USD/h"
+                if "% off" in agreed[0]
+                else agreed[0],
+                how,
+            )
+            if part
+        )
+    return how or "as quoted"
 
 
 def sizing_formula(row: Serving, request: RecommendRequest, per_group: float) -> str:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from planner.perf.hardware import UnknownChipFigure, hardware_of
 from planner.perf.model import Hardware, Infeasible, RejectionReason
+from planner.recommend.as_of import moment_of
 from planner.recommend.model import InterruptionRisk, Offer, Rejection
 from planner.recommend.offers import Terms, movement_note, offer_or_rejection
+from planner.recommend.request import EstimateRequest, RecommendRequest, usd_rates
+from planner.recommend.today import Today, as_they_stand
 from planner.tco.assumptions import Assumptions
 from pricing.catalog import Catalog
+from pricing.market import CapacityBlock
 from pricing.model import InstanceType, PurchaseOption, Quote
 
 OPEN_BAND_HIGH_FRACTION = 1.0  # how a table writes a band without an upper edge (">20%")
@@ -26,9 +31,28 @@ class HardwareSet:
     unknown: dict[tuple[str, str], Infeasible]
 
 
+def prices_today(
+    request: RecommendRequest | EstimateRequest, quotes: Sequence[Quote], catalog: Catalog, now: datetime
+) -> Today:
+    """Return the quotes of a request as they stand: see `planner.recommend.today`. Blocks are read only where one is quoted."""
+    quoted = {q.region for q in quotes if q.purchase_option is PurchaseOption.CAPACITY_BLOCK and q.sku is not None}
+    blocks: list[CapacityBlock] = []
+    for region in sorted(quoted):
+        blocks += catalog.capacity_blocks_in(region)
+    return as_they_stand(
+        quotes,
+        at=moment_of(request.prices_as_of, now=now, published_at=catalog.meta.published_at),
+        published_at=catalog.meta.published_at,
+        blocks=blocks,
+        discounts=catalog.discounts,
+        rates=usd_rates(request.usd_rate),
+        stated_on=now.date(),
+    )
+
+
 def offers_of(
     types: Sequence[InstanceType],
-    quotes: Sequence[Quote],
+    today: Today,
     *,
     regions_of: dict[str, tuple[str, ...]],
     options: Sequence[str],
@@ -38,10 +62,10 @@ def offers_of(
 ) -> tuple[list[Offer], list[Rejection]]:
     """Return the offer, or the reason for none, of every type x region x purchase option.
 
-    `quotes` are those of the asked options and on-demand; which others exist is asked of the catalog.
+    `today` has the quotes of the asked options and on-demand; which others exist is asked of the catalog.
     """
     by_place: dict[tuple[str, str, str], list[Quote]] = {}
-    for quote in quotes:
+    for quote in today.quotes:
         by_place.setdefault((quote.provider, quote.instance_type, quote.region), []).append(quote)
     quoted = catalog.options_quoted
     anywhere: dict[tuple[str, str], frozenset[PurchaseOption]] = {}
@@ -61,6 +85,8 @@ def offers_of(
                     quoted=quoted.get((instance.provider, instance.instance_type, region), frozenset()),
                     terms=terms,
                     elsewhere=anywhere.get((instance.provider, instance.instance_type), frozenset()),
+                    today=today,
+                    discounts=catalog.discounts,
                 )
                 if isinstance(found, Rejection):
                     rejections.append(found)

@@ -1,10 +1,10 @@
-"""What makes an answer the same answer: request, prices, evidence, model and version; never the clock."""
+"""What makes an answer the same answer: request, prices, evidence, model and version; never the clock itself."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,14 @@ def evidence_id() -> str:
     return digest.hexdigest()[:16]
 
 
-def answer_id(kind: str, request: Mapping[str, Any], *, snapshot_id: str, spec: ModelSpec) -> str:
-    """Return the hash that names an answer: equal request, snapshot, evidence, model and planner version, equal id."""
-    named = {
+def answer_id(
+    kind: str, request: Mapping[str, Any], *, snapshot_id: str, spec: ModelSpec, lapsed: Sequence[str] = ()
+) -> str:
+    """Return the hash that names an answer: equal request, snapshot, evidence, model and planner version, equal id.
+
+    `lapsed` names the offers and agreements of the snapshot that no longer stand: without them the answer is another one.
+    """
+    named: dict[str, Any] = {
         "kind": kind,
         "request": request,
         "snapshot_id": snapshot_id,
@@ -36,4 +41,6 @@ def answer_id(kind: str, request: Mapping[str, Any], *, snapshot_id: str, spec: 
         "model": hashlib.sha256(repr(spec).encode()).hexdigest(),
         "planner_version": planner.__version__,
     }
+    if lapsed:
+        named["lapsed"] = list(lapsed)
     return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()[:ID_HEX_DIGITS]

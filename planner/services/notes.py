@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from planner.recommend.model import Run, Serving, Sized
+from planner.recommend.model import Offer, Run, Serving, Sized
 from planner.recommend.offers import COMMITMENTS
 from planner.recommend.quotas import quota_note
-from planner.recommend.sizing import copies_for_random_arrivals, slots_of
+from planner.recommend.sizing import block_fee, block_hours, copies_for_random_arrivals, counted, slots_of
 from planner.tco.assumptions import Assumptions
 from planner.tco.commitments import term_hours
 from planner.tco.spot import expected_hours
 from planner.tco.training import MINUTES_PER_HOUR
-from pricing.market import Quota
+from pricing.market import CapacityBlock, Quota
 from pricing.model import AcceleratorKind, PurchaseOption
 from pricing.money import CENT, from_measured
 
 ARM = "arm64"
+MOST_IN_A_BLOCK = 64
+"""Instances of one Capacity Block at most. Source: EC2 user guide, Capacity Blocks for ML."""
 COMPILE_SHARE = 3.0
 """Host memory per weights that Neuron's compiler is taken to need at least: 2.1 failed (see `starting_notes`), 8 is known to do."""
 LONGEST_TOLD_HOURS = 1e6  # an expectation beyond a century is told as such
@@ -27,7 +29,8 @@ def notes_of(row: Sized, assumptions: Assumptions, *, images: bool = False, quot
 
     `images`: a sample is a picture to be looked at. `quotas` are those whose excess is to be told.
     """
-    notes = [*row.offer.notes, *commitment_notes(row), *starting_notes(row)]
+    hours = row.hours.total if isinstance(row, Run) else None
+    notes = [*row.offer.notes, *commitment_notes(row.offer, row.instance_count, hours=hours), *starting_notes(row)]
     if (beyond := quota_note(row.offer, row.instance_count, quotas)) is not None:
         notes.append(beyond)
     if isinstance(row, Serving):
@@ -45,15 +48,37 @@ def notes_of(row: Sized, assumptions: Assumptions, *, images: bool = False, quot
     return notes
 
 
-def commitment_notes(row: Sized) -> Iterator[str]:
-    """Yield what must be paid beyond the bill of the row: the rest of a term, or of a block."""
-    quote = row.offer.quote
-    if quote.purchase_option is PurchaseOption.CAPACITY_BLOCK:
-        yield "a Capacity Block is paid up front for whole days, used or not; only the hours of use are in this bill"
+def commitment_notes(offer: Offer, instances: int, *, hours: float | None = None) -> Iterator[str]:
+    """Yield what must be paid beyond the bill of the row: the rest of a term, or of a block. `hours` are those of a run."""
+    quote = offer.quote
+    if offer.block is not None:
+        yield from block_notes(offer.block, instances, hours=hours)
+    elif quote.purchase_option is PurchaseOption.CAPACITY_BLOCK:
+        yield (
+            "a Capacity Block is paid up front for whole days, used or not; only the hours of use are in this bill; "
+            "the price is a published rate, no offer: where and when a block begins is not known"
+        )
     elif quote.purchase_option in COMMITMENTS and quote.term_years is not None:
-        due = row.offer.price.for_hours(term_hours(quote.term_years)) * row.instance_count
+        due = offer.price.for_hours(term_hours(quote.term_years)) * instances
         years = "1 year" if quote.term_years == 1 else f"{quote.term_years} years"
         yield f"committed for {years}: {due.rounded(CENT)} USD is due whether used or not; only the hours of use are in this bill"
+
+
+def block_notes(block: CapacityBlock, instances: int, *, hours: float | None) -> Iterator[str]:
+    """Yield where and when an offered block is and what all of it costs; and where the row needs more instances or hours than it has."""
+    zone = " ".join(part for part in (block.availability_zone_id, block.availability_zone) if part) or block.region
+    yield (
+        f"Capacity Block in {zone}, {block.starts_at:%Y-%m-%d %H:%M} to {block.ends_at:%Y-%m-%d %H:%M} UTC, offered for "
+        f"{counted(block.instance_count)}: {block_fee(block)} for {block_hours(block)}, due at once, used or not; only the hours of use are in this bill"
+    )
+    if instances > block.instance_count:
+        most = f", more than the {MOST_IN_A_BLOCK} of one block" if instances > MOST_IN_A_BLOCK else ""
+        yield (
+            f"needs {counted(instances)}{most}; the block was offered for {block.instance_count}: "
+            "whether more can be had, when and for what fee, AWS says when asked for as many"
+        )
+    if hours is not None and hours * 60 > block.minutes:
+        yield f"takes {hours:,.1f} h, the block lasts {block_hours(block)}: a longer block, or several, may have another price"
 
 
 def starting_notes(row: Sized) -> Iterator[str]:

@@ -46,12 +46,13 @@ from pricing.market import Quota
 def recommend(request: RecommendRequest, *, catalog: Catalog, spec: ModelSpec, now: datetime) -> Document:
     """Return the answer document; "nothing fits" is an answer with no recommendations and every rejection.
 
-    Raises `BadRequest` for what cannot be asked. Only ages and what follows from them (`stale`, `after_clock` and its note) depend on `now`.
+    Raises `BadRequest` for what cannot be asked. On `now` depend ages and what follows from them (`stale`, `after_clock` and its note), the day
+    of a stated rate, and what is dated in the snapshot: blocks that have begun and agreements that have ended, and then the id as well.
     """
     assumptions = assumptions_of(request.assume)
     spec = with_sample_size(request, spec)
     check_applies(request, spec)
-    scope = scope_of(request, catalog)
+    scope = scope_of(request, catalog, now)
     providers = set(scope.regions_of)
     types = [t for t in catalog.instance_types() if t.provider in providers]
     kept, rejections = select(
@@ -59,7 +60,7 @@ def recommend(request: RecommendRequest, *, catalog: Catalog, spec: ModelSpec, n
     )
     offers, unpriced = offers_of(
         kept,
-        scope.quotes,
+        scope.today,
         regions_of=scope.regions_of,
         options=request.purchase,
         terms=Terms(
@@ -82,7 +83,9 @@ def recommend(request: RecommendRequest, *, catalog: Catalog, spec: ModelSpec, n
     front = pareto_front(rows)
     echoed = request.to_document()
     return {
-        "id": answer_id("recommend", echoed, snapshot_id=catalog.meta.snapshot_id, spec=spec),
+        "id": answer_id(
+            "recommend", echoed, snapshot_id=catalog.meta.snapshot_id, spec=spec, lapsed=scope.today.lapsed
+        ),
         "request": echoed,
         "stage_presets": {name: list(v) if isinstance(v, tuple) else v for name, v in presets_held(request).items()},
         "model": model_document(spec, request.model, tokens=(request.input_tokens, request.output_tokens)),

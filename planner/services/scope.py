@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TypeVar
 
 from planner.recommend.candidates import Filters
 from planner.recommend.errors import BadRequest
 from planner.recommend.request import RecommendRequest
+from planner.recommend.today import Today
+from planner.services.facts import prices_today
 from pricing.catalog import Catalog, near_misses
 from pricing.errors import PricingError, UnknownName
-from pricing.model import PurchaseOption, Quote
+from pricing.model import PurchaseOption
 
 EVERYWHERE = "all"
 T = TypeVar("T")
@@ -19,9 +22,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """What a request reaches: quotes, the regions of each provider, and the filters."""
+    """What a request reaches: quotes as they stand, the regions of each provider, and the filters."""
 
-    quotes: tuple[Quote, ...]
+    today: Today
     regions_of: dict[str, tuple[str, ...]]
     filters: Filters
 
@@ -37,13 +40,13 @@ def resolved(field: str, name: str, look_up: Callable[[str], T]) -> T:
         raise BadRequest(field=field, value=name, why=str(e)) from e
 
 
-def scope_of(request: RecommendRequest, catalog: Catalog) -> Scope:
+def scope_of(request: RecommendRequest, catalog: Catalog, now: datetime) -> Scope:
     """Return the quotes, regions and filters that a request reaches."""
     regions = regions_asked(request.region, catalog)
     providers = tuple(resolved("provider", name, catalog.provider) for name in request.provider)
     # on-demand besides what is asked: spot is judged by it. Commitments that nobody asks for are most of a refreshed snapshot
     options = {*request.purchase, PurchaseOption.ON_DEMAND}
-    quotes = tuple(catalog.quotes(regions=regions, providers=providers or None, purchase_options=options))
+    quotes = catalog.quotes(regions=regions, providers=providers or None, purchase_options=options)
     filters = filters_of(request, catalog)
     found: dict[str, set[str]] = {}
     for provider, _, region in catalog.options_quoted:
@@ -61,7 +64,11 @@ def scope_of(request: RecommendRequest, catalog: Catalog) -> Scope:
         for instance in catalog.instance_types():
             if instance.instance_type in filters.instances and (not providers or instance.provider in providers):
                 found.setdefault(instance.provider, set(regions))
-    return Scope(quotes=quotes, regions_of={p: tuple(sorted(r)) for p, r in sorted(found.items())}, filters=filters)
+    return Scope(
+        today=prices_today(request, quotes, catalog, now),
+        regions_of={p: tuple(sorted(r)) for p, r in sorted(found.items())},
+        filters=filters,
+    )
 
 
 def regions_asked(names: Iterable[str], catalog: Catalog) -> tuple[str, ...] | None:

@@ -97,6 +97,18 @@ def test_enforced_the_row_is_a_rejection_with_its_figures(ask: Any) -> None:
     }
 
 
+def test_each_quota_has_a_rejection_of_its_own(ask: Any) -> None:
+    """On demand a p5.48xlarge counts against L-417A185B, as spot against L-C4BD4855."""
+    quotas = (P0, quota("L-C4BD4855", 96.0, families="p5,p6", option="spot"))
+    rejections = ask(quotas, quota="enforce", purchase=("on_demand", "spot"))["rejections"]
+    assert [
+        (r["reason"], r["purchase_options"], r["detail"].split(",")[0]) for r in rejections if r["reason"] == "no_quota"
+    ] == [
+        ("no_quota", ["on_demand"], "needs 192 vCPU of L-417A185B"),
+        ("no_quota", ["spot"], "needs 192 vCPU of L-C4BD4855"),
+    ]
+
+
 def test_ignored_nothing_is_said(ask: Any) -> None:
     (row,) = ask((P0,), quota="ignore")["recommendations"]
     assert beyond(row) == []
