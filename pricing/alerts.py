@@ -207,6 +207,33 @@ def alerts_of(
     return alerts, out
 
 
+def blind(watches: Iterable[Watch], quotes: Sequence[Quote]) -> list[str]:
+    """Return a line for each watch that selects no price: it would be silent for ever, and a misspelt name is the usual reason."""
+    lines = []
+    for watch in watches:
+        if any(watch.sees(quote) for quote in quotes):
+            continue
+        why = "no price fits all of its selectors at once"
+        for key in SELECTORS:
+            has = _values(quotes, key)
+            strange = [value for value in getattr(watch, key) if value not in has]
+            if strange:
+                near = difflib.get_close_matches(strange[0], has, n=1, cutoff=0.8)
+                why = f"no price has the {key} {' or '.join(map(repr, strange))}" + (f"; did you mean {near[0]}?" if near else "")  # fmt: skip
+                break
+        lines.append(f"watch {watch.name!r} selects no price of this snapshot: {why}")
+    return lines
+
+
+def _values(quotes: Iterable[Quote], key: str) -> list[str]:
+    """Return what the prices have under a selector."""
+    if key == "zone":
+        return sorted({z for q in quotes for z in (q.availability_zone_id, q.availability_zone) if z is not None})
+    if key == "family":
+        return sorted({q.instance_type.partition(".")[0] for q in quotes})
+    return sorted({str(getattr(q, key)) for q in quotes})
+
+
 def _baseline(quote: Quote, at: datetime) -> Baseline:
     return Baseline(unit_price=quote.effective_unit_price, currency=quote.currency, unit=quote.unit, at=at)
 

@@ -18,7 +18,7 @@ from typing import Any
 from planner.ports import Document
 from planner.services.documents import instant, unit_price
 from planner.services.list_prices import price
-from pricing.alerts import Alert, Baseline, FileSink, Watches, WebhookSink, alerts_of, loopback, parse_watches
+from pricing.alerts import Alert, Baseline, FileSink, Watches, WebhookSink, alerts_of, blind, loopback, parse_watches
 from pricing.catalog import Catalog
 from pricing.errors import SheetError
 
@@ -92,9 +92,9 @@ def _alerts_after(
     except OSError as e:
         return [_fault(f"no alert was made: {watches_file}: cannot be read: {e.strerror or e}", watches_file)]
     state = _loaded(state_file, faults)
-    found, state.baselines = alerts_of(
-        watches.watches, state.baselines, previous_catalog.quotes(), new_catalog.quotes(), at=now
-    )
+    quotes = new_catalog.quotes()
+    faults += [_fault(f"{watches_file}: {line}", watches_file) for line in blind(watches.watches, quotes)]
+    found, state.baselines = alerts_of(watches.watches, state.baselines, previous_catalog.quotes(), quotes, at=now)
     documents = [_document(alert, new_catalog.meta.snapshot_id, now) for alert in found]
     owed = {sink.name for sink in watches.sinks}
     state.waiting = defaultdict(list, {name: list(kept) for name, kept in state.waiting.items() if name in owed})

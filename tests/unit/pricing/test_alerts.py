@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from pricing.alerts import Baseline, FileSink, Watch, WebhookSink, alerts_of, moved, parse_watches, price_key
+from pricing.alerts import Baseline, FileSink, Watch, WebhookSink, alerts_of, blind, moved, parse_watches, price_key
 from pricing.errors import SheetError
 from pricing.model import PurchaseOption, Quote
 
@@ -184,3 +184,23 @@ def test_plain_http_is_for_this_machine_alone():
     for host in ("127.0.0.1:8080", "localhost", "[::1]:9"):
         (sink,) = parse_watches(GOOD + f'[[webhook]]\nurl = "http://{host}/hook"', name="a").sinks
         assert isinstance(sink, WebhookSink)
+
+
+@pytest.mark.parametrize(
+    ("selectors", "why"),
+    [
+        ({"family": ("p9",)}, "no price has the family 'p9'"),
+        ({"region": ("us-eest-1",)}, "no price has the region 'us-eest-1'; did you mean us-east-1?"),
+        ({"zone": ("euc1-az9",)}, "no price has the zone 'euc1-az9'"),
+        ({"purchase_option": ("reserved_1yr",)}, "no price has the purchase_option 'reserved_1yr'"),
+        ({"purchase_option": ("spot",), "zone": ("use1-az1",), "instance_type": ("g6.xlarge",)}, "no price fits all of its selectors at once"),
+    ],
+)  # fmt: skip
+def test_a_watch_that_selects_nothing_says_which_selector_no_price_has(selectors, why):
+    quotes = [quote(), spot("17"), quote(instance_type="g6.xlarge")]
+    watch = replace(WATCH, **selectors)
+    assert blind([WATCH, watch], quotes) == [f"watch 'all' selects no price of this snapshot: {why}"]
+
+
+def test_a_watch_that_selects_a_price_is_not_blind():
+    assert blind([WATCH, replace(WATCH, zone=("use1-az1",)), replace(WATCH, family=("p9", "p5"))], [quote(), spot("17")]) == []  # fmt: skip

@@ -261,3 +261,15 @@ def test_the_record_is_replaced_in_one_step(tell, tmp_path):
     said = json.loads((tmp_path / "state.json").read_text(encoding="utf-8"))
     assert [row["unit_price"] for row in said["baselines"]] == ["55.04"]
     assert said["waiting"] == {}
+
+
+def test_a_watch_that_selects_no_price_is_a_fault_each_time_and_the_others_are_told(snapshots, tmp_path):
+    file = tmp_path / "alerts.toml"
+    file.write_text(WATCH + '[[watch]]\nname = "typo"\nmore_than = 5\nregion = "us-eest-1"\n')
+    state = tmp_path / "state.json"
+    for moves in (1, 0):
+        told = alerts_after(snapshots["98.32"], snapshots["55.04"], watches_file=file, state_file=state, now=NOW)
+        assert [a["watch"] for a in told if a["kind"] == "moved"] == ["P5"] * moves
+        (fault,) = [a for a in told if a["kind"] == "fault"]
+        assert fault["message"].startswith(f"{file}: watch 'typo' selects no price of this snapshot: no price has the region 'us-eest-1'; did you mean ")  # fmt: skip
+        assert fault["path"] == str(file)
