@@ -11,6 +11,7 @@ PricingError
 │   ├── CredentialsMissing   no usable credentials (none found, expired, refused)
 │   ├── AccessDenied         the credentials lack a permission, which is named
 │   └── Unreachable          no answer: network, name, time-out, or throttled and 5xx to the end of the retries
+├── NotReadable          a file that a person named is no plain file, too large, no text, or not there
 ├── SheetError           a price sheet or agreement that is refused as a whole: every fault with its line
 └── UnknownName          an accelerator, instance type or region that no table knows (with near misses)
     └── AmbiguousName    several providers have an instance type of this name
@@ -106,6 +107,14 @@ class SheetError(PricingError):
     def __init__(self, *, sheet: str, faults: tuple[str, ...]) -> None:
         super().__init__(f"{sheet}: nothing was imported: {'; '.join(faults)}")
         self.sheet, self.faults = sheet, faults
+
+
+class NotReadable(PricingError):  # noqa: N818 - reads as what it says
+    """A file that was named cannot be read; `why` goes after its name: "is a folder; give a plain file"."""
+
+    def __init__(self, *, path: str, why: str) -> None:
+        super().__init__(f"{path}: {why}")
+        self.path, self.why = path, why
 
 
 class UnknownName(PricingError):  # noqa: N818 - reads as the field's own word

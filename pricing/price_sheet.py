@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 
+from pricing.amounts import HOURLY_PRICE, MONTHLY_PRICE
 from pricing.aws.currency import ExchangeRate, in_usd
 from pricing.checks import quote_key
 from pricing.contents import midnight
@@ -115,7 +116,7 @@ def _quote(
     if unit is None:
         reading.fault("unit", f"must be hour, accelerator_hour or month, not {row.cells['unit']!r}")
     rate = _rate(reading, currency, today)
-    price = reading.positive("unit_price", zero=True)
+    price = reading.positive("unit_price", zero=True, within=MONTHLY_PRICE if unit == "month" else HOURLY_PRICE)
     if price is None and not row.cells["unit_price"]:
         reading.fault("unit_price", "must not be empty")
     upfront = reading.positive("upfront", zero=True)
@@ -149,7 +150,12 @@ def _quote(
         retrieved_at=midnight(quoted),
         notes="; ".join(text for text in (row.cells["note"], how) if text),
     )
-    return quote if rate is None else in_usd(quote, rate)
+    if rate is not None:
+        quote = in_usd(quote, rate)
+    if (why := HOURLY_PRICE.why_not(quote.effective_unit_price)) is not None:
+        reading.fault("unit_price", f"the whole instance, with everything in it, {why}")
+        return None
+    return quote
 
 
 def _option(reading: Reading) -> PurchaseOption | None:

@@ -10,6 +10,7 @@ from datetime import date
 from decimal import Decimal
 from typing import TypeVar
 
+from pricing.amounts import EXCHANGE_RATE, QUANTITY, TERM_YEARS, UPFRONT, Bounds, in_plain_digits, plain_decimal, shown
 from pricing.checks import FIRST_DAY
 from pricing.errors import TableError
 from pricing.history import SHEET
@@ -121,6 +122,9 @@ TEMPLATE_ROWS: tuple[Mapping[str, str], ...] = (
     },
 )
 
+BOUNDS: Mapping[str, Bounds] = {"upfront": UPFRONT, "usd_rate": EXCHANGE_RATE, "term_years": TERM_YEARS}
+"""What the numbers of a column can be, where that is not `QUANTITY`."""
+
 T = TypeVar("T")
 
 
@@ -219,15 +223,23 @@ class Reading:
             return None
         return text or None
 
-    def positive(self, column: str, *, zero: bool = False) -> Decimal | None:
-        """Return a number above zero, or at zero where that means something; None when the cell is empty or wrong."""
-        if not self.row.cells[column]:
+    def positive(self, column: str, *, zero: bool = False, within: Bounds | None = None) -> Decimal | None:
+        """Return a number above zero, or at zero where that means something; None when the cell is empty or wrong.
+
+        It is written plainly and lies within bounds: those given, else those of the column.
+        """
+        text = self.row.cells[column]
+        if not text:
             return None
-        value = self.take(lambda: self.row.decimal(column))
+        value = plain_decimal(text)
         if value is None:
+            self.fault(column, f"must be a number{in_plain_digits(text)}, not {shown(text)}")
             return None
         if value < 0 or (value == 0 and not zero):
-            self.fault(column, f"must be {'zero or more' if zero else 'above zero'}, not {value}")
+            self.fault(column, f"must be {'zero or more' if zero else 'above zero'}, not {shown(value)}")
+            return None
+        if value and (why := (within or BOUNDS.get(column, QUANTITY)).why_not(value)) is not None:
+            self.fault(column, why)
             return None
         return value
 
