@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -319,6 +319,26 @@ def refresh_prices(
         alerts=lambda before, after: _alerts(before, after, watches),
     )
     return refresh(request, around, progress=progress)
+
+
+def check_refresh_names(regions: Sequence[str], sources: Sequence[str]) -> None:
+    """Raise UnknownName, with near misses, for a region or source that no refresh could ask; nothing is asked and nothing written."""
+    from planner.services.refresh_prices import EVERYWHERE
+    from pricing.aws.regions import LOCATIONS
+    from pricing.aws.session import Aws as AwsDoor
+    from pricing.aws.sources import aws_sources
+    from pricing.catalog import near_misses
+    from pricing.errors import UnknownName
+    from pricing.other_clouds import gpuhunt_sources
+    from pricing.refresh.plan import chosen
+
+    chosen((*aws_sources(AwsDoor(), directory=data_dir()), *gpuhunt_sources()), sources)
+    strange = [name for name in (r.strip().lower() for r in regions) if name not in LOCATIONS and name != EVERYWHERE]
+    if strange:
+        known = {*LOCATIONS, *(q.region for q in open_catalog().quotes(providers=["aws"]))}
+        for name in strange:
+            if name not in known:
+                raise UnknownName("region", name, near_misses(name, known))
 
 
 def _alerts(before: Catalog, after: Catalog, watches: Path | None) -> list[Document]:

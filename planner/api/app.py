@@ -21,12 +21,12 @@ from planner.api.context import Context
 from planner.api.desk import Desk
 from planner.api.guard import Guard
 from planner.api.problems import DOMAIN_PROBLEMS, FieldError, Problem, invalid, problem_of
-from planner.api.schedule import Plan, Schedule, plan_of
+from planner.api.schedule import Plan, Schedule, check_names, plan_of
 from planner.ports import Clock
 from planner.recommend.as_of import AsOf
 from planner.store import BadDatabaseUrl, SqlStore, StoreError
 from pricing.catalog import Catalog
-from pricing.errors import PricingError
+from pricing.errors import PricingError, SnapshotError
 
 MAX_BODY_BYTES = 512 * 1024
 """Largest body: the longest published model configs have some tens of kilobytes."""
@@ -61,9 +61,9 @@ def create_app(
     beside the answers; None = as PLANNER_REFRESH_EVERY says, by default never. Raises CannotStart for a setting that cannot be.
     """
     try:
-        plan = refresh or plan_of(os.environ)
+        plan = refresh or check_names(plan_of(os.environ))
         store = SqlStore(database_url or bootstrap.database_url(), lock_wait_s=LOCK_WAIT_S)
-    except (ValueError, BadDatabaseUrl) as e:
+    except (ValueError, BadDatabaseUrl, SnapshotError) as e:
         raise CannotStart(f"planner: {e}") from None
     own_database = {bootstrap.DATABASE_VARIABLE: database_url} if database_url else {}
     schedule = (

@@ -88,6 +88,21 @@ def plan_of(environment: Mapping[str, str]) -> Plan | None:
     return Plan(every_s=every, regions=listed(REGIONS_VARIABLE), sources=listed(SOURCES_VARIABLE))
 
 
+def check_names(plan: Plan | None) -> Plan | None:
+    """Return the plan; ValueError for a region or source that no refresh could ask: it would fail again and again, told in the log alone."""
+    if plan is None:
+        return None
+    from planner.bootstrap import check_refresh_names  # noqa: PLC0415 - the sources load where a schedule is wanted
+    from pricing.errors import UnknownName  # noqa: PLC0415
+
+    for variable, regions, sources in ((SOURCES_VARIABLE, (), plan.sources), (REGIONS_VARIABLE, plan.regions, ())):
+        try:
+            check_refresh_names(regions, sources)
+        except UnknownName as e:
+            raise ValueError(f"{variable}: {e}") from None
+    return plan
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """What became of the refreshes; times are RFC 3339 in UTC."""

@@ -16,6 +16,7 @@ class Exit(IntEnum):
     SOURCE_UNAVAILABLE = 4
     INTERRUPTED = 130  # Ctrl+C, as shells count it (128 + SIGINT)
     PIPE_CLOSED = 141  # the reader went away, as shells count it (128 + SIGPIPE)
+    TERMINATED = 143  # as shells count it (128 + SIGTERM)
 
 
 EXIT_MEANINGS: dict[Exit, str] = {
@@ -26,6 +27,7 @@ EXIT_MEANINGS: dict[Exit, str] = {
     Exit.SOURCE_UNAVAILABLE: "a source is unavailable: price snapshot, database, network address, or one that a refresh asked (the rest was published)",
     Exit.INTERRUPTED: "interrupted by Ctrl+C",
     Exit.PIPE_CLOSED: "the reader of the output closed it early (`planner … | head`)",
+    Exit.TERMINATED: "`prices refresh` was ended by SIGTERM; a watch ends with 0",
 }
 
 

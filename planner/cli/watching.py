@@ -7,16 +7,12 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from types import FrameType
 
 from planner.cli.errors import Exit, translated
+from planner.cli.interrupted import Terminated, terminate
 from planner.cli.output import complain, write
 from planner.ports import Document
 from planner.services.send_alerts import faults_in
-
-
-class Terminated(BaseException):
-    """SIGTERM came."""
 
 
 def watch(once: Callable[[], Document], interval_s: float, form: str) -> int:
@@ -24,11 +20,6 @@ def watch(once: Callable[[], Document], interval_s: float, form: str) -> int:
 
     What would be refused again in the next round (a misspelt region) ends it at once.
     """
-
-    def terminate(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        raise Terminated
-
     previous = signal.signal(signal.SIGTERM, terminate)
     try:
         while True:
@@ -40,6 +31,9 @@ def watch(once: Callable[[], Document], interval_s: float, form: str) -> int:
     except Terminated:
         complain("ended by SIGTERM; what was published stays")
         return Exit.ANSWER
+    except KeyboardInterrupt:
+        complain("ended by Ctrl+C; what was published stays")
+        return Exit.INTERRUPTED
     finally:
         signal.signal(signal.SIGTERM, previous)
 

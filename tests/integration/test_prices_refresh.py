@@ -8,12 +8,13 @@ import json
 import os
 import pty
 import random
+import re
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -32,6 +33,7 @@ QUICK = ("--source", "instance_types,offerings,spot", "--region", "us-east-1,us-
 """Sources that are not paced: GetProducts may be asked five times a second, whoever answers."""
 
 COMMAND = [sys.executable, "-m", "planner", "prices", "refresh"]
+HASTY = [sys.executable, str(Path(__file__).parents[1] / "fakes" / "hasty.py"), "prices", "refresh"]
 KILLS = 12
 
 
@@ -56,9 +58,9 @@ class Shell:
         self.environment = {name: os.environ[name] for name in kept if name in os.environ}
         self.environment |= aws.environment() | {"PLANNER_DATA_DIR": str(self.data)}
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
+    def start(self, *words: str, command: Sequence[str] = COMMAND) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [*COMMAND, *words], env=self.environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [*command, *words], env=self.environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
@@ -172,6 +174,10 @@ def test_on_a_terminal_there_is_a_bar_that_is_taken_away(shell):
         (("--source", "prices"), "planner prices refresh: unknown source 'prices'"),
         (("--workers", "0"), "planner prices refresh: --workers: 0 must be from 1 to 64"),
         (("--watch", "often"), "planner prices refresh: --watch: 'often' is not an interval; write it as 30m, 6h or 1d"),
+        (("--watch", "59s"), "planner prices refresh: --watch: '59s' is too often; at least 1m"),
+        (("--profile", "nobody"), "planner prices refresh: --profile: unknown profile 'nobody'; `aws configure list-profiles` lists them"),
+        (("--role-arn", "reader"), "planner prices refresh: --role-arn: 'reader' is not the ARN of a role; write it as arn:aws:iam::123456789012:role/NAME"),
+        (("--role-arn", "arn:aws:iam::123:role/reader"), "planner prices refresh: --role-arn: 'arn:aws:iam::123:role/reader' is not the ARN of a role"),
         (("--discounts", "none.toml"), "planner prices refresh: --discounts: 'none.toml' cannot be read: No such file or directory"),
         (("--external-id", "x"), "planner prices refresh: --external-id: goes with --role-arn, which is missing"),
         (("--region", ","), "planner prices refresh: --region: needs a value"),
@@ -254,14 +260,19 @@ def test_that_the_account_may_not_list_its_regions_is_said_and_not_complete(shel
     assert (document["complete"], [f["subject"] for f in document["faults"]]) == (False, ["regions"])
 
 
-def test_an_interruption_keeps_what_was_read(shell, aws):
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interruption_keeps_what_was_read_and_says_so(shell, aws, sent, code):
     aws.fail("slow", action="DescribeSpotPriceHistory", seconds=3)
     with shell.start(*QUICK) as process:
         _until(lambda: any((shell.data / "staging").glob("offerings*")), process)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(sent)
         said = process.communicate(timeout=20)[1]
-    assert process.returncode == 130
+    assert process.returncode == code
     assert "Traceback" not in said
+    told = re.fullmatch(r"interrupted; (\d+) of (\d+) answers are kept for 6 h, the next refresh goes on from there", said.splitlines()[-1])  # fmt: skip
+    assert told is not None, said
+    # an answer that was in the air may be staged after the line was written
+    assert 0 < int(told[1]) <= len(list((shell.data / "staging").glob("*.jsonl"))) < int(told[2])
     assert not shell.snapshots()
     aws.heal()
     document = shell.refreshed(*QUICK)
@@ -278,7 +289,7 @@ def _until(true: Any, process: subprocess.Popen[str]) -> None:
 
 def test_a_watch_goes_on_after_a_failure_and_ends_at_sigterm(shell, aws):
     aws.fail("access_denied", action="Describe*", times=1)
-    with shell.start(*QUICK, "--no-store", "--watch", "1s") as process:
+    with shell.start(*QUICK, "--no-store", "--watch", "1s", command=HASTY) as process:
         _until(lambda: len(list((shell.data / "snapshots").glob("*.sqlite"))) >= 3, process)
         process.terminate()
         out, said = process.communicate(timeout=20)

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner.cli.errors import Exit, UsageError
 from planner.cli.options import listed, some, whole_number
 from planner.ports import Document
+from pricing.errors import UnknownName
 
 if TYPE_CHECKING:
     from planner.services.refresh_prices import RefreshRequest
     from pricing.aws.session import Access
     from pricing.market import Discount
+    from pricing.refresh.run import Progress
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 MOST_WORKERS = 64
+SHORTEST_S = 60.0
+"""From one refresh to the next at least: spot prices move every few minutes, and the quotas of AWS's calls are of minutes."""
 
 
 def add_flags(parser: ArgumentParser) -> None:
@@ -55,7 +60,7 @@ def add_flags(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--watch",
         metavar="INTERVAL",
-        help="refresh again and again, for example every 30m, 6h or 1d, until interrupted",
+        help="refresh again and again, for example every 30m, 6h or 1d (at least 1m), until interrupted",
     )
     parser.add_argument("--no-store", action="store_true", help="record nothing in the database")
 
@@ -76,22 +81,39 @@ def run(args: Namespace) -> int:
         return watch(
             lambda: refreshed(request, access, record=not args.no_store, watches=watches), interval_s, args.format
         )
-    document = refreshed(request, access, record=not args.no_store, watches=watches)
+    from planner.cli.interrupted import told_how_far
+
+    with told_how_far() as ended:
+        document = refreshed(request, access, record=not args.no_store, watches=watches, also=ended.heard)
+    if ended.code is not None:
+        return ended.code
     for fault in faults_in(document["alerts"]):
         complain(f"alerts: {fault}")
     show_document(document, args.format)
     return Exit.ANSWER if document["complete"] else Exit.SOURCE_UNAVAILABLE
 
 
-def refreshed(request: RefreshRequest, access: Access, *, record: bool, watches: Path | None = None) -> Document:
-    """Refresh once, with progress and failures on standard error."""
+def refreshed(
+    request: RefreshRequest,
+    access: Access,
+    *,
+    record: bool,
+    watches: Path | None = None,
+    also: Callable[[Progress], None] = lambda _: None,
+) -> Document:
+    """Refresh once, with progress and failures on standard error; `also` hears of the progress too."""
     from planner.bootstrap import refresh_prices
     from planner.cli.output import complain
     from planner.cli.refresh_progress import shown_progress
     from planner.services.refresh_prices import failures_by_reason
 
     with shown_progress() as progress:
-        document = refresh_prices(request, access=access, record=record, watches=watches, progress=progress)
+
+        def tell(state: Progress) -> None:
+            also(state)
+            progress(state)
+
+        document = refresh_prices(request, access=access, record=record, watches=watches, progress=tell)
     for sources, regions, why in failures_by_reason(document):
         complain(f"{', '.join(sources)}{_in(regions)}: {why}")
     for fault in document["faults"]:
@@ -161,9 +183,28 @@ def _access(args: Namespace) -> Access:
         )
     if args.external_id is not None and args.role_arn is None:
         raise UsageError("--external-id: goes with --role-arn, which is missing")
+    check_identity(args.profile, args.role_arn)
     return Access(
         profile=args.profile, role_arn=args.role_arn, external_id=args.external_id, endpoint_url=args.endpoint_url
     )
+
+
+def check_identity(profile: str | None, role_arn: str | None) -> None:
+    """Refuse a profile that the SDK's files do not have and a role that is not written as one, before anything is asked."""
+    import os
+
+    from pricing.aws.access import ROLE_ARN, check_profile
+
+    if role_arn is not None and not ROLE_ARN.fullmatch(role_arn):
+        raise UsageError(
+            f"--role-arn: {role_arn!r} is not the ARN of a role; write it as arn:aws:iam::123456789012:role/NAME"
+        )
+    for where, name in (("--profile", profile), ("AWS_PROFILE", os.environ.get("AWS_PROFILE") if profile is None else None)):  # fmt: skip
+        if name:
+            try:
+                check_profile(name)
+            except UnknownName as e:
+                raise UsageError(f"{where}: {e}; `aws configure list-profiles` lists them") from None
 
 
 def _discounts(path: str) -> tuple[Discount, ...]:
@@ -182,6 +223,13 @@ def interval(flag: str, text: str) -> float:
     """Return an interval written as 30m, 6h or 1d in seconds."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd])", text.strip().lower())
     seconds = float(found[1]) * SECONDS[found[2]] if found else 0.0
-    if not 1 <= seconds <= 366 * SECONDS["d"]:
+    if not 0 < seconds <= 366 * SECONDS["d"]:
         raise UsageError(f"{flag}: {text!r} is not an interval; write it as 30m, 6h or 1d")
+    check_shortest(flag, text, seconds)
     return seconds
+
+
+def check_shortest(flag: str, text: str, seconds: float) -> None:
+    """Refuse an interval below the least."""
+    if seconds < SHORTEST_S:
+        raise UsageError(f"{flag}: {text!r} is too often; at least 1m")

@@ -24,7 +24,7 @@ def add_flags(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--refresh-every",
         metavar="INTERVAL",
-        help="refresh the prices beside the answers, for example every 30m, 6h or 1d (default: PLANNER_REFRESH_EVERY, else never)",
+        help="refresh the prices beside the answers, for example every 30m, 6h or 1d, at least 1m (default: PLANNER_REFRESH_EVERY, else never)",
     )
     for what in ("region", "source"):
         parser.add_argument(
@@ -63,7 +63,15 @@ def set_schedule(args: Namespace) -> None:
     """Put the schedule into the environment, where the worker processes read it; refuse one that cannot be."""
     import os
 
-    from planner.api.schedule import EVERY_VARIABLE, REGIONS_VARIABLE, SOURCES_VARIABLE, plan_of, seconds_of
+    from planner.api.schedule import (
+        EVERY_VARIABLE,
+        REGIONS_VARIABLE,
+        SOURCES_VARIABLE,
+        check_names,
+        plan_of,
+        seconds_of,
+    )
+    from planner.cli.verbs.prices_refresh import check_shortest
 
     if args.refresh_every is not None:
         try:
@@ -80,9 +88,12 @@ def set_schedule(args: Namespace) -> None:
                 raise UsageError(f"{flag}: goes with --refresh-every, which is missing")
             os.environ[variable] = ",".join(listed(given))
     try:
-        plan_of(os.environ)
+        plan = check_names(plan_of(os.environ))
     except ValueError as e:
         raise UsageError(str(e)) from None
+    if plan is not None:
+        where = EVERY_VARIABLE if args.refresh_every is None else "--refresh-every"
+        check_shortest(where, os.environ[EVERY_VARIABLE], plan.every_s)
 
 
 def check_address(host: str, port: int) -> None:

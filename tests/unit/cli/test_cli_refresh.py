@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,10 +11,12 @@ import pytest
 
 from planner.cli import watching
 from planner.cli.errors import SourceUnavailable, UsageError
+from planner.cli.main import main
 from planner.cli.refresh_progress import duration, shown_progress
 from planner.cli.refresh_table import refresh_text
-from planner.cli.verbs.prices_refresh import interval
+from planner.cli.verbs.prices_refresh import check_identity, interval
 from planner.cli.watching import state_line, watch
+from pricing.aws.access import ROLE_ARN
 from pricing.refresh.run import Progress
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -49,10 +52,57 @@ def test_intervals(text, seconds):
     assert interval("--watch", text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "6", "h", "6 hours", "-6h", "0m", "0.1s", "400d", "6h30m", "nan"])
+@pytest.mark.parametrize("text", ["", "6", "h", "6 hours", "-6h", "0m", "400d", "6h30m", "nan"])
 def test_what_is_no_interval_is_refused(text):
     with pytest.raises(UsageError, match="write it as 30m, 6h or 1d"):
         interval("--watch", text)
+
+
+@pytest.mark.parametrize("text", ["0.1s", "59s", "0.9m"])
+def test_an_interval_of_less_than_a_minute_is_refused(text):
+    with pytest.raises(UsageError, match="is too often; at least 1m"):
+        interval("--watch", text)
+
+
+def test_a_cloud_without_its_package_is_one_line_with_the_remedy(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("PLANNER_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setitem(sys.modules, "gpuhunt", None)  # as if it were not installed
+    assert main(["prices", "refresh", "--source", "gpuhunt", "--no-store", "--format", "json"]) == 4
+    said = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("refreshing: ")]
+    assert len(said) == 1
+    assert said[0].endswith(": the package gpuhunt is not installed; pip install 'gpu-cost-planner[other-clouds]'")
+
+
+@pytest.mark.parametrize(
+    ("role", "can_be"),
+    [
+        ("arn:aws:iam::123456789012:role/reader", True),
+        ("arn:aws-cn:iam::123456789012:role/a/path/reader", True),
+        ("arn:aws-us-gov:iam::123456789012:role/r", True),
+        ("reader", False),
+        ("arn:aws:iam::123456789012:user/reader", False),
+        ("arn:aws:iam::12345678901:role/reader", False),
+        ("arn:aws:iam::123456789012:role/", False),
+        ("arn:aws:iam::123456789012:role/a b", False),
+    ],
+)
+def test_the_shape_of_a_role(role, can_be):
+    assert bool(ROLE_ARN.fullmatch(role)) is can_be
+
+
+def test_a_profile_that_the_sdk_has_and_one_that_it_has_not(monkeypatch, tmp_path):
+    config = tmp_path / "config"
+    config.write_text("[profile prices]\nregion = us-east-1\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    check_identity("prices", None)
+    with pytest.raises(UsageError, match=r"--profile: unknown profile 'price'; did you mean prices\?"):
+        check_identity("price", None)
+    monkeypatch.setenv("AWS_PROFILE", "price")
+    check_identity("prices", None)  # the flag goes before the variable
+    with pytest.raises(UsageError, match="AWS_PROFILE: unknown profile 'price'"):
+        check_identity(None, None)
 
 
 @pytest.mark.parametrize(
