@@ -275,7 +275,7 @@ def sources_said(sources: Sequence[Document]) -> str:
 
 
 def short_source(source: str) -> str:
-    """Return a source by its name: a repository without the file in it, prose without what stands in brackets, a stated rate with its figure.
+    """Return a source by its name: a repository without the file in it, prose up to a bracket or comma, a stated rate with its figure.
 
     JSON has it in full.
     """
@@ -285,7 +285,7 @@ def short_source(source: str) -> str:
         return "derived from another region"
     if repository := REPOSITORY.match(source):
         return repository.group()
-    plain = source.partition(" (")[0]
+    plain = re.split(r" \(|, ", source, maxsplit=1)[0]
     return plain if len(plain) <= LONGEST_SOURCE else f"{plain[:LONGEST_SOURCE].rpartition(' ')[0]} …"
 
 

@@ -106,6 +106,8 @@ def test_several_sources_of_one_kind_are_listed_shortly_the_largest_first(width:
     ("source", "name"),
     [
         ("AWS DescribeSpotPriceHistory", "AWS DescribeSpotPriceHistory"),
+        ("AWS price list, published 2026-11-20T19:42:11Z", "AWS price list"),
+        ("AWS price list, published 2026-11-20T19:42:11Z, at 7.1 CNY per USD stated in the request", "AWS price list at 7.1 CNY per USD"),
         ("derived: us-east-1 price of aws/karpenter-provider-aws x regional ratio", "derived from another region"),
         ("page copy of the AWS EC2 Capacity Blocks pricing page (rates valid until 2025-01-01)", "page copy of the AWS EC2 Capacity Blocks …"),
         ("skypilot-org/skypilot-catalog catalogs/v9/aws/vms.csv", "skypilot-org/skypilot-catalog"),

@@ -18,6 +18,7 @@ from planner.services.estimate import estimate
 from planner.services.find_model import find_model
 from planner.services.recommend import recommend
 from pricing.aws.capacity_blocks import capacity_block_quotes
+from pricing.catalog import Catalog
 from pricing.discounts import contracted, parse_agreement
 from pricing.market import CapacityBlock
 from pricing.model import PurchaseOption, Quote
@@ -305,3 +306,17 @@ def test_a_rate_that_cannot_be_is_refused(of: Any, stated: tuple[str, ...], why:
         of(model="7b", usd_rate=stated, **more)
     assert caught.value.field == "usd_rate"
     assert caught.value.expected.endswith("CNY=7.1")
+
+
+def test_look_ups_do_not_grow_with_the_types(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bands, spot statistics and blocks are read once a region, not once for each type that is sold as spot."""
+    asked: list[str] = []
+    rows = Catalog._rows
+    monkeypatch.setattr(
+        Catalog, "_rows", lambda self, query, arguments: asked.append(query) or rows(self, query, arguments)
+    )
+    answer = ask(with_blocks(WEEK), purchase=("on_demand", "spot", "capacity_block"), top=1000)
+    assert sum(row["purchase_option"] == "spot" for row in answer["recommendations"]) > 20
+    for table in ("interruptions", "spot_statistics", "capacity_blocks"):
+        assert sum(f"FROM {table} " in query for query in asked) == 1
+    assert len(asked) < 15
