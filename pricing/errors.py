@@ -19,9 +19,12 @@ PricingError
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pricing.addresses import masked
+
+MOST_TOLD = 20
+"""Faults of a file that a message tells one by one."""
 
 
 class PricingError(Exception):
@@ -102,11 +105,21 @@ class Unreachable(SourceFailed):
 
 
 class SheetError(PricingError):
-    """A price sheet or agreement is refused as a whole; `faults` are the places and reasons, in the order of the file."""
+    """A price sheet, agreement or bill is refused as a whole; `faults` are the places and reasons, in the order of the file.
 
-    def __init__(self, *, sheet: str, faults: tuple[str, ...]) -> None:
-        super().__init__(f"{sheet}: nothing was imported: {'; '.join(faults)}")
+    The message tells the first `MOST_TOLD` of them and how many more there are; `outcome` says what did not happen.
+    """
+
+    def __init__(self, *, sheet: str, faults: tuple[str, ...], outcome: str = "nothing was imported") -> None:
+        super().__init__(f"{sheet}: {outcome}: {'; '.join(first_of(faults))}")
         self.sheet, self.faults = sheet, faults
+
+
+def first_of(faults: Sequence[str]) -> list[str]:
+    """Return the first `MOST_TOLD` faults, and how many more there are; a single one more is told."""
+    if len(faults) <= MOST_TOLD + 1:
+        return list(faults)
+    return [*faults[:MOST_TOLD], f"and {len(faults) - MOST_TOLD:,} more"]
 
 
 class NotReadable(PricingError):  # noqa: N818 - reads as what it says

@@ -28,7 +28,7 @@ def open_plain(path: Path) -> BinaryIO:
     try:
         number = os.open(path, os.O_RDONLY | NOT_WAITING)
     except (OSError, ValueError) as e:  # ValueError: a name that no file can have
-        raise NotReadable(path=str(path), why=f"cannot be read: {reason(e)}") from e
+        raise NotReadable(path=str(path), why=reason(e)) from e
     try:
         what = other_than_plain(number)
         if what is None:

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
+from pricing.amounts import billed_decimal, shown
 from pricing.aws import replies
 from pricing.aws.paging import Page, followed
 from pricing.aws.session import Aws
@@ -146,12 +147,9 @@ def _first(metrics: Mapping[str, Any], names: Sequence[str], where: str) -> tupl
             continue
         metric = replies.mapping(metrics[name], source=SOURCE, where=f"{where} {name}")
         text = replies.text(metric, "Amount", source=SOURCE, where=f"{where} {name}")
-        try:
-            amount = Decimal(text)
-        except InvalidOperation:
-            amount = Decimal("NaN")
-        if not amount.is_finite():
-            raise ReplyError(source=SOURCE, where=f"{where} {name}", why=f"{text!r} is not an amount")
+        amount = billed_decimal(text)
+        if amount is None:
+            raise ReplyError(source=SOURCE, where=f"{where} {name}", why=f"{shown(text)} is not an amount")
         return amount, replies.text(metric, "Unit", source=SOURCE, where=f"{where} {name}")
     return None
 

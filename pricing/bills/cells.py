@@ -7,9 +7,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, TypeVar
+
+from pricing.amounts import billed_decimal
 
 E = TypeVar("E", bound=StrEnum)
 LONGEST_SHOWN = 40
@@ -57,11 +59,8 @@ class Row:
         value = self.value(column)
         if value is None:
             return None
-        try:
-            number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
-        except (InvalidOperation, TypeError, ValueError):
-            number = Decimal("NaN")
-        if not number.is_finite():
+        number = billed_decimal(value)
+        if number is None:
             hint = (
                 ", without thousands marks" if re.fullmatch(r"-?\d{1,3}(,\d{3})+(\.\d+)?", str(value).strip()) else ""
             )

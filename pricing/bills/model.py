@@ -16,6 +16,8 @@ from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 
+from pricing.money import WIDE
+
 
 class CostColumn(StrEnum):
     """Which of the four costs is meant."""
@@ -118,7 +120,7 @@ class Totals:
         if cost is None:
             counts[1] += 1
             return
-        self._amounts[line.billing_currency] += cost
+        self._amounts[line.billing_currency] = WIDE.add(self._amounts[line.billing_currency], cost)
         counts[0] += 1
 
     def by_currency(self) -> tuple[Total, ...]:

@@ -22,10 +22,12 @@ from pricing.bills import cur, focus
 from pricing.bills.cells import Row, RowFault
 from pricing.bills.model import BilledLine
 from pricing.errors import SheetError
+from pricing.plain_files import open_plain
 
 GZIP, PARQUET = b"\x1f\x8b", b"PAR1"
 BATCH_ROWS = 5000
 MOST_FAULTS = 20
+NO_TEXT = "is not text in UTF-8 (perhaps Latin-1 or Windows-1252); save the file in UTF-8"
 NO_PARQUET = "Parquet needs pyarrow: pip install 'gpu-cost-planner[parquet]'"
 
 
@@ -76,29 +78,31 @@ class Bill(AbstractContextManager["Bill"]):
                     self.excluded[cur.NEGATED] += 1
                 elif not faults:
                     yield from lines
-        except (csv.Error, UnicodeDecodeError) as e:
-            faults.append(f"is not a CSV file in UTF-8: {e}")
+        except UnicodeDecodeError:
+            faults.append(NO_TEXT)
+        except csv.Error as e:
+            faults.append(f"is not a CSV file: {e}")
         except (EOFError, zlib.error, gzip.BadGzipFile) as e:
             faults.append(f"is cut or damaged: {e}")
         except OSError as e:
             faults.append(f"cannot be read: {e.strerror or _line(e)}")
         if faults:
-            raise SheetError(sheet=self.path.name, faults=tuple(faults))
+            raise _refused(self.path, faults=tuple(faults))
 
     def _opened(self) -> tuple[Sequence[str], Callable[[Sequence[str]], Iterator[Row | RowFault]]]:
         start = self._file.read(4)
         self._file.seek(0)
         if not start:
-            raise SheetError(sheet=self.path.name, faults=("is empty",))
+            raise _refused(self.path, faults=("is empty",))
         if start == PARQUET:
             return self._parquet()
         try:
             return self._csv(gzip.open(self._file) if start.startswith(GZIP) else self._file)  # type: ignore[arg-type]
         except (csv.Error, UnicodeDecodeError) as e:
-            why = f"is no CSV file in UTF-8, gzip CSV or Parquet: {e}"
-            raise SheetError(sheet=self.path.name, faults=(why,)) from e
+            why = f"is no CSV file in UTF-8, gzip CSV or Parquet: {NO_TEXT if isinstance(e, UnicodeDecodeError) else e}"
+            raise _refused(self.path, faults=(why,)) from e
         except (EOFError, zlib.error, gzip.BadGzipFile) as e:
-            raise SheetError(sheet=self.path.name, faults=(f"is cut or damaged: {e}",)) from e
+            raise _refused(self.path, faults=(f"is cut or damaged: {e}",)) from e
 
     def _csv(self, raw: BinaryIO) -> tuple[Sequence[str], Callable[[Sequence[str]], Iterator[Row | RowFault]]]:
         reader = csv.reader(io.TextIOWrapper(raw, encoding="utf-8-sig", newline=""), strict=True)
@@ -120,12 +124,12 @@ class Bill(AbstractContextManager["Bill"]):
             import pyarrow  # noqa: PLC0415 - an optional extra
             from pyarrow import parquet  # noqa: PLC0415
         except ImportError as e:
-            raise SheetError(sheet=self.path.name, faults=(NO_PARQUET,)) from e
+            raise _refused(self.path, faults=(NO_PARQUET,)) from e
         try:
             table = parquet.ParquetFile(self._file)
             header: list[str] = table.schema_arrow.names
         except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as e:
-            raise SheetError(sheet=self.path.name, faults=(f"is no whole Parquet file: {_line(e)}",)) from e
+            raise _refused(self.path, faults=(f"is no whole Parquet file: {_line(e)}",)) from e
 
         def rows(columns: Sequence[str]) -> Iterator[Row | RowFault]:
             number = 0
@@ -149,25 +153,29 @@ class Bill(AbstractContextManager["Bill"]):
         header = self._header
         if len(set(header)) < len(header):
             twice = sorted({name for name in header if list(header).count(name) > 1})
-            raise SheetError(sheet=self.path.name, faults=(f"the header names {', '.join(twice)} twice",))
+            raise _refused(self.path, faults=(f"the header names {', '.join(twice)} twice",))
         for module in (focus, cur):
             if (name := module.version_of(header)) is None:
                 continue
             if lacking := module.missing(header):
-                raise SheetError(sheet=self.path.name, faults=(f"is {name} and lacks {', '.join(lacking)}",))
+                raise _refused(self.path, faults=(f"is {name} and lacks {', '.join(lacking)}",))
             return Format(name, frozenset(module.READ), module.lines_of)  # type: ignore[arg-type]
         why = f"the header is of no known export: FOCUS has ChargePeriodStart and ChargeCategory, CUR 2.0 has {cur.SORT} and {cur.COST}"
-        raise SheetError(sheet=self.path.name, faults=(why,))
+        raise _refused(self.path, faults=(why,))
 
 
 def open_bill(path: Path) -> Bill:
-    """Return an open export; SheetError where it is none, OSError where there is no such file. Close it, or use it in a `with`."""
-    file = path.open("rb")
+    """Return an open export; SheetError where it is none, NotReadable where there is no plain file. Close it, or use it in a `with`."""
+    file = open_plain(path)
     try:
         return Bill(path, file)
     except BaseException:
         file.close()
         raise
+
+
+def _refused(path: Path, *, faults: tuple[str, ...]) -> SheetError:
+    return SheetError(sheet=path.name, faults=faults, outcome="nothing was counted")
 
 
 def _line(error: Exception) -> str:

@@ -116,6 +116,8 @@ def _document(args: Namespace, most: int | None) -> Document:
             raise UsageError(f"--{flag}: goes with --from-aws, which is missing")
     if args.file is None:
         raise UsageError("FILE is missing: give an export, or --from-aws with --start and --end")
+    if not args.file.strip():
+        raise UsageError("FILE is empty: give an export, or --from-aws with --start and --end")
     with open_bill(Path(args.file)) as bill:
         return listing(bill, bill.path.name, bill.format.name, bill.excluded)
 

@@ -64,6 +64,8 @@ def test_a_limit_shows_fewer_lines_and_sums_all(bill: str, capsys: pytest.Captur
     ("words", "said"),
     [
         ([], "FILE is missing"),
+        ([""], "FILE is empty: give an export"),
+        ([".", "--cost", "list"], ".: is a folder; give a plain file"),
         (["none.csv"], "none.csv: No such file or directory"),
         (["BILL", "--from-aws"], "--from-aws: excludes FILE"),
         (["--from-aws", "--start", "2026-11-27"], "--from-aws: needs --start and --end"),
@@ -89,7 +91,7 @@ def test_a_faulty_bill_gives_no_part_of_an_answer(bill: str, capsys: pytest.Capt
         assert main(["prices", "billed", bill, "--format", form]) == 2
         out, err = capsys.readouterr()
         assert out == ""
-        assert "bill.csv: nothing was imported: line 4: BilledCost: must be a number, not 'x'" in err
+        assert "bill.csv: nothing was counted: line 4: BilledCost: must be a number, not 'x'" in err
 
 
 def test_cost_explorer_that_refuses_is_a_source_that_is_unavailable(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip

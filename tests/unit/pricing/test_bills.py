@@ -147,6 +147,9 @@ def test_a_purchase_for_later_use_must_not_be_counted_twice(tmp_path: Path, over
         ({"BilledCost": "1,234.50"}, "BilledCost: must be a number, without thousands marks, not '1,234.50'"),
         ({"EffectiveCost": "nan"}, "EffectiveCost: must be a number"),
         ({"PricingQuantity": "one"}, "PricingQuantity: must be a number, not 'one'"),
+        ({"BilledCost": "1e999"}, "BilledCost: must be a number, not '1e999'"),
+        ({"BilledCost": "2_490"}, "BilledCost: must be a number, not '2_490'"),
+        ({"BilledCost": "1e-300"}, "BilledCost: must be a number, not '1e-300'"),
         ({"BillingCurrency": "$"}, "BillingCurrency: must be a currency code like USD"),
         ({"ChargePeriodStart": "2026-11-27 14:00:00"}, "ChargePeriodStart: must state its zone"),
         (
@@ -168,7 +171,16 @@ def test_a_purchase_for_later_use_must_not_be_counted_twice(tmp_path: Path, over
 )
 def test_a_row_that_cannot_be_right_is_named_by_line_and_column(tmp_path: Path, over: dict[str, str], why: str) -> None:
     told = fault(written(tmp_path, FOCUS_ROW, FOCUS_ROW | over))
-    assert told.startswith(f"bill.csv: nothing was imported: line 3: {why}")
+    assert told.startswith(f"bill.csv: nothing was counted: line 3: {why}")
+
+
+def test_a_bill_in_another_encoding_is_said_without_the_codecs_words(tmp_path: Path) -> None:
+    path = written(tmp_path, FOCUS_ROW, FOCUS_ROW | {"ChargeDescription": "M\u00fcnchen"})
+    path.write_bytes(path.read_text(encoding="utf-8").encode("latin-1"))
+    told = fault(path)
+    assert "UTF-8" in told
+    assert "codec" not in told
+    assert "Latin-1" in told
 
 
 def test_every_fault_is_told_with_the_line_of_the_file(tmp_path: Path) -> None:
@@ -387,7 +399,7 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path: Path, monkeypatc
     path.write_bytes(b"PAR1" + b"\0" * 20 + b"PAR1")
     assert (
         fault(path)
-        == "bill.parquet: nothing was imported: Parquet needs pyarrow: pip install 'gpu-cost-planner[parquet]'"
+        == "bill.parquet: nothing was counted: Parquet needs pyarrow: pip install 'gpu-cost-planner[parquet]'"
     )
 
 
