@@ -33,7 +33,9 @@ class Today:
     quotes: tuple[Quote, ...]
     blocks: Mapping[str, CapacityBlock] = field(default_factory=dict)  # by offering id
     begun: Mapping[Place, datetime] = field(default_factory=dict)  # when the last of them began
-    lapsed: tuple[str, ...] = ()  # offerings and agreements that are left out: what the moment changed
+    turned: tuple[
+        str, ...
+    ] = ()  # what the moment changed: offerings that have begun, agreements that hold or no longer do
 
 
 def as_they_stand(
@@ -54,8 +56,11 @@ def as_they_stand(
         kept = _as_agreed(kept, discounts, at.date())
     if rates:
         kept = tuple(_converted(quote, rates, stated_on or at.date()) for quote in kept)
-    ended = {f"{line.source} {line.agreement}" for line in changed}
-    return Today(quotes=kept, blocks=offered, begun=begun, lapsed=(*started, *sorted(ended)))
+    turned = {
+        f"{line.source} {line.agreement} {'holds' if in_effect(line, at.date()) else 'does not hold'}"
+        for line in changed
+    }
+    return Today(quotes=kept, blocks=offered, begun=begun, turned=(*started, *sorted(turned)))
 
 
 def _not_begun(

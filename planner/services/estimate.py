@@ -112,7 +112,7 @@ def estimate(request: EstimateRequest, *, catalog: Catalog, spec: ModelSpec, now
     echoed = request.to_document()
     quotes: Sequence[Quote] = [offer.quote] if isinstance(offer, Offer) else []
     return {
-        "id": answer_id("estimate", echoed, snapshot_id=catalog.meta.snapshot_id, spec=spec, lapsed=today.lapsed),
+        "id": answer_id("estimate", echoed, snapshot_id=catalog.meta.snapshot_id, spec=spec, turned=today.turned),
         "request": echoed,
         "model": described(spec, request.model, tokens=(request.input_tokens, request.output_tokens)),
         "assumptions": [*defaults_of(request, spec), *assumptions.listed(request.mode)],

@@ -27,11 +27,11 @@ def evidence_id() -> str:
 
 
 def answer_id(
-    kind: str, request: Mapping[str, Any], *, snapshot_id: str, spec: ModelSpec, lapsed: Sequence[str] = ()
+    kind: str, request: Mapping[str, Any], *, snapshot_id: str, spec: ModelSpec, turned: Sequence[str] = ()
 ) -> str:
     """Return the hash that names an answer: equal request, snapshot, evidence, model and planner version, equal id.
 
-    `lapsed` names the offers and agreements of the snapshot that no longer stand: without them the answer is another one.
+    `turned` names the offers and agreements that no longer stand as the snapshot has them: with it the answer is another one.
     """
     named: dict[str, Any] = {
         "kind": kind,
@@ -41,6 +41,6 @@ def answer_id(
         "model": hashlib.sha256(repr(spec).encode()).hexdigest(),
         "planner_version": planner.__version__,
     }
-    if lapsed:
-        named["lapsed"] = list(lapsed)
+    if turned:
+        named["turned"] = list(turned)
     return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()[:ID_HEX_DIGITS]

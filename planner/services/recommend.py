@@ -84,7 +84,7 @@ def recommend(request: RecommendRequest, *, catalog: Catalog, spec: ModelSpec, n
     echoed = request.to_document()
     return {
         "id": answer_id(
-            "recommend", echoed, snapshot_id=catalog.meta.snapshot_id, spec=spec, lapsed=scope.today.lapsed
+            "recommend", echoed, snapshot_id=catalog.meta.snapshot_id, spec=spec, turned=scope.today.turned
         ),
         "request": echoed,
         "stage_presets": {name: list(v) if isinstance(v, tuple) else v for name, v in presets_held(request).items()},

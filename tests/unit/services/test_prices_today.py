@@ -210,6 +210,12 @@ def test_an_agreement_is_paid_until_its_last_day(ask: Any, now: datetime, usd: s
         assert note in answer["notes"]
 
 
+def test_before_and_after_the_end_of_an_agreement_an_answer_has_another_id(ask: Any) -> None:
+    short = agreed(AGREEMENT.replace("ends_on = 2026-12-31", "starts_on = 2026-11-30\nends_on = 2026-12-01"))
+    first, same, after = (ask(short, now=NOW + timedelta(days=n), **ON_DEMAND)["id"] for n in (0, 1, 2))
+    assert first == same != after
+
+
 def test_an_agreement_without_an_end_says_so(ask: Any) -> None:
     (row,) = ask(agreed(AGREEMENT.replace("ends_on = 2026-12-31", "")), **ON_DEMAND)["recommendations"]
     assert any("10 % off, no end is stated; at list 55.04 USD per hour" in note for note in row["notes"])
