@@ -32,10 +32,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 from urllib.parse import urlsplit
 
+from pricing.addresses import host_of
+from pricing.amounts import PERCENT_MOVED, shown, stated_number
 from pricing.checks import quote_key
 from pricing.errors import SheetError
 from pricing.model import PurchaseOption, Quote
@@ -45,6 +47,8 @@ DIRECTIONS = ("any", "up", "down")
 WATCH_KEYS = ("name", "more_than", "direction", *SELECTORS)
 WEBHOOK_KEYS = ("url", "secret_env", "secret_header", "timeout_s")
 TABLES = ("watch", "file", "webhook")
+SECRET_KEYS = ("url", "secret_env")
+"""Keys whose values are not repeated: an address can be a secret, and a secret can stand where its name should."""
 LONGEST_WAIT_S = 60.0
 BETWEEN = "|"
 
@@ -99,8 +103,8 @@ class WebhookSink:
 
     @property
     def name(self) -> str:
-        """Return how the sink is called: its host and a mark of the rest, as that can hold a secret."""
-        return f"webhook {urlsplit(self.url).netloc} ({hashlib.sha256(self.url.encode()).hexdigest()[:6]})"
+        """Return how the sink is called: scheme, host and a mark of the rest, as that can hold a secret."""
+        return f"webhook {host_of(self.url)} ({hashlib.sha256(self.url.encode()).hexdigest()[:6]})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,8 +143,9 @@ def parse_watches(text: str, *, name: str) -> Watches:
     """Return what a file of watches says; SheetError with every fault."""
     try:
         document = tomllib.loads(text, parse_float=Decimal)
-    except (ValueError, RecursionError) as e:
-        raise SheetError(sheet=name, faults=(f"is not TOML: {e}",)) from e
+    except (ValueError, RecursionError, InvalidOperation) as e:
+        why = "a number beyond all" if isinstance(e, InvalidOperation) else e
+        raise SheetError(sheet=name, faults=(f"is not TOML: {why}",)) from e
     faults: list[str] = []
     _known(document, TABLES, "", faults)
     watches = [
@@ -247,9 +252,11 @@ def _watch(table: Mapping[str, Any], place: str, faults: list[str]) -> Watch | N
     _known(table, WATCH_KEYS, place, faults)
     name = _text(table, "name", place, faults, required=True)
     percent = table.get("more_than")
-    number = Decimal(percent) if isinstance(percent, (int, Decimal)) and not isinstance(percent, bool) else Decimal(0)
-    if not number.is_finite() or number <= 0:
-        faults.append(f"{place}more_than must be a number of percent above 0, not {percent!r}")
+    number = Decimal(0) if isinstance(percent, str) else stated_number(percent) or Decimal(0)
+    if number <= 0:
+        faults.append(f"{place}more_than must be a number of percent above 0, not {shown(percent)}")
+    elif (why := PERCENT_MOVED.why_not(number)) is not None:
+        faults.append(f"{place}more_than {why}")
     direction = table.get("direction", "any")
     if direction not in DIRECTIONS:
         faults.append(f"{place}direction must be one of {', '.join(DIRECTIONS)}, not {direction!r}")
@@ -272,14 +279,16 @@ def _webhook(table: Mapping[str, Any], place: str, faults: list[str]) -> Webhook
     if url and (why := _bad_address(url)):
         faults.append(f"{place}url {why}")
     env, header = _text(table, "secret_env", place, faults), _text(table, "secret_header", place, faults)
+    if env and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", env):
+        faults.append(f"{place}secret_env must be the name of an environment variable, which holds the secret")
     if header and not re.fullmatch(r"[A-Za-z0-9-]+", header):
         faults.append(f"{place}secret_header must be the name of an HTTP header, not {header!r}")
     if header and not env:
         faults.append(f"{place}secret_header needs secret_env, the environment variable that holds its value")
     wait = table.get("timeout_s", 10)
-    number = Decimal(wait) if isinstance(wait, (int, Decimal)) and not isinstance(wait, bool) else Decimal(0)
-    if not number.is_finite() or not 0 < number <= LONGEST_WAIT_S:
-        faults.append(f"{place}timeout_s must be above 0 and at most {LONGEST_WAIT_S:g}, not {wait!r}")
+    number = Decimal(0) if isinstance(wait, str) else stated_number(wait) or Decimal(0)
+    if not 0 < number <= Decimal(LONGEST_WAIT_S):
+        faults.append(f"{place}timeout_s must be above 0 and at most {LONGEST_WAIT_S:g}, not {shown(wait)}")
     if len(faults) > before:
         return None
     return WebhookSink(url=url, secret_env=env or None, header=header or "Authorization", timeout_s=float(number))
@@ -290,8 +299,8 @@ def _bad_address(url: str) -> str | None:
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
-    except ValueError as e:
-        return f"is no address: {e}"
+    except ValueError:  # whose words repeat parts of it
+        return "is no address"
     if parts.username is not None or parts.password is not None:
         return "must not hold a user or password: use secret_env"
     if parts.scheme not in {"http", "https"} or not host or not url.isprintable() or " " in url:
@@ -327,7 +336,8 @@ def _known(table: Mapping[str, Any], keys: Sequence[str], place: str, faults: li
 def _text(table: Mapping[str, Any], key: str, place: str, faults: list[str], *, required: bool = False) -> str:
     value = table.get(key, "")
     if not isinstance(value, str) or not value.isprintable() or (required and not value.strip()):
-        faults.append(f"{place}{key} must be a text on one line" + (", and is missing" if key not in table else f", not {value!r}"))  # fmt: skip
+        told = "" if key in SECRET_KEYS else f", not {shown(value)}"
+        faults.append(f"{place}{key} must be a text on one line" + (", and is missing" if key not in table else told))
         return ""
     return value.strip()
 
@@ -336,6 +346,6 @@ def _texts(table: Mapping[str, Any], key: str, place: str, faults: list[str]) ->
     value = table.get(key, [])
     given = value if isinstance(value, list) else [value]
     if not all(isinstance(text, str) and text.strip() for text in given):
-        faults.append(f"{place}{key} must be a text or a list of texts, not {value!r}")
+        faults.append(f"{place}{key} must be a text or a list of texts, not {shown(value)}")
         return ()
     return tuple(text.strip() for text in given)

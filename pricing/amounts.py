@@ -50,6 +50,16 @@ def plain_decimal(text: str) -> Decimal | None:
     return Decimal(text) if PLAIN.fullmatch(text) else None
 
 
+def stated_number(value: object) -> Decimal | None:
+    """Return a finite number of a TOML file, written as a number or as a text in plain digits; None for anything else."""
+    if isinstance(value, str):
+        return plain_decimal(value.strip())
+    if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
+        return None
+    number = Decimal(value)
+    return number if number.is_finite() else None
+
+
 def in_plain_digits(text: str) -> str:
     """Return what a number that is not written plainly lacks, for messages; nothing to say where the text is none at all."""
     digits = any(sign.isnumeric() for sign in text)

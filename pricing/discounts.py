@@ -32,6 +32,7 @@ from decimal import Decimal, InvalidOperation
 from itertools import combinations, product
 from typing import Any
 
+from pricing.amounts import HOURLY_PRICE, PERCENT_OFF, shown, stated_number
 from pricing.errors import SheetError
 from pricing.market import Discount, Notice, NoticeKind
 from pricing.model import PurchaseOption, Quote
@@ -69,26 +70,31 @@ def parse_agreement(text: str, name: str) -> tuple[Discount, ...]:
 
     try:
         document = tomllib.loads(text, parse_float=Decimal)
-    except (ValueError, RecursionError) as e:
-        raise SheetError(sheet=name, faults=(f"is not TOML: {e}",)) from e
+    except (ValueError, RecursionError, InvalidOperation) as e:
+        why = "a number beyond all" if isinstance(e, InvalidOperation) else e
+        raise SheetError(sheet=name, faults=(f"is not TOML: {why}",)) from e
     faults: list[str] = []
     given = document.pop(LINES, [])
     head = _Reader(document, "", faults)
     head.known(HEAD_KEYS)
+    starts, ends = head.day("starts_on"), head.day("ends_on")
+    if starts is not None and ends is not None and ends < starts:
+        head.fault(f"the agreement ends on {ends}, before it starts on {starts}")
+        starts = ends = None  # told once, and not of each discount
     defaults = {
         "agreement": head.words("agreement") or name,
         "provider": head.words("provider") or "aws",
         "currency": head.currency(),
-        "starts_on": head.day("starts_on"),
-        "ends_on": head.day("ends_on"),
+        "starts_on": starts,
+        "ends_on": ends,
     }
     if not isinstance(given, list) or not all(isinstance(line, dict) for line in given):
         faults.append(f"{LINES} must be a list of tables, each begun by [[{LINES}]]")
         given = []
     elif not given:
         faults.append(f"holds no [[{LINES}]]: nothing would change")
-    starts = [text.count("\n", 0, match.start()) + 1 for match in LINE_START.finditer(text)]
-    lines = starts if len(starts) == len(given) else [None] * len(given)
+    begun = [text.count("\n", 0, match.start()) + 1 for match in LINE_START.finditer(text)]
+    lines = begun if len(begun) == len(given) else [None] * len(given)
     discounts: list[Discount] = []
     for number, (line, at) in enumerate(zip(given, lines, strict=True), start=1):
         place = f"{LINES} {number}" + (f" (line {at})" if at is not None else "")
@@ -300,9 +306,13 @@ def _line(
     if ("percent_off" in line) == ("unit_price" in line):
         reader.fault("give exactly one of percent_off (of the list price) and unit_price (per hour of one instance)")
     if percent is not None and not 0 < percent < 100:
-        reader.fault(f"percent_off must be above 0 and below 100, not {percent:f}")
+        reader.fault(f"percent_off must be above 0 and below 100, not {shown(percent)}")
+    elif percent is not None and (why := PERCENT_OFF.why_not(percent)) is not None:
+        reader.fault(f"percent_off {why}")
     if price is not None and price <= 0:
-        reader.fault(f"unit_price must be above 0, not {price:f}")
+        reader.fault(f"unit_price must be above 0, not {shown(price)}")
+    elif price is not None and (why := HOURLY_PRICE.why_not(price)) is not None:
+        reader.fault(f"unit_price {why}")
     if "unit_price" in line and not (named["sku"] or named["instance_type"]):
         reader.fault("unit_price needs instance_type or sku: a price for types of unlike size cannot be meant")
     if "unit_price" in line and not named["purchase_option"]:
@@ -375,16 +385,13 @@ class _Reader:
         return tuple(dict.fromkeys(each.strip() for each in listed))
 
     def amount(self, key: str) -> Decimal | None:
-        """Return an exact number, written as a number or as text."""
+        """Return an exact number, written as a number or as text in plain digits."""
         value = self._table.get(key)
         if value is None:
             return None
-        try:
-            number = Decimal(value) if isinstance(value, (int, str, Decimal)) and not isinstance(value, bool) else None
-        except InvalidOperation:
-            number = None
-        if number is None or not number.is_finite():
-            self.fault(f'{key} must be a number like 9 or "44.00", not {str(value)!r}')
+        number = stated_number(value)
+        if number is None:
+            self.fault(f'{key} must be a number like 9 or "44.00", not {shown(value)}')
             return None
         return number
 

@@ -155,6 +155,10 @@ GOOD = '[[watch]]\nname = "a"\nmore_than = 5\n'
         (GOOD + GOOD, "two watches are called 'a'"),
         ('[[watch]]\nname = "a"', "watch 1: more_than must be a number of percent above 0, not None"),
         (GOOD.replace("5", "0"), "more_than must be a number of percent above 0, not 0"),
+        (GOOD.replace("5", "nan"), "more_than must be a number of percent above 0, not NaN"),
+        (GOOD.replace("5", "1e999"), "more_than must be from 0.0001 to 1,000,000, not 1.000e+999"),
+        (GOOD.replace("5", "1e99999999999999999999"), "is not TOML: a number beyond all"),
+        (GOOD + '[[webhook]]\nurl = "https://a.example"\ntimeout_s = nan', "timeout_s must be above 0 and at most 60, not NaN"),
         (GOOD.replace("5", "true"), "more_than must be a number of percent above 0, not True"),
         (GOOD.replace('"a"', '""'), "watch 1: name must be a text on one line, not ''"),
         ("[[watch]]\nmore_than = 5", "watch 1: name must be a text on one line, and is missing"),
@@ -178,6 +182,24 @@ def test_a_file_that_cannot_be_right_names_the_fault(text, fault):
     with pytest.raises(SheetError) as caught:
         parse_watches(text, name="alerts.toml")
     assert fault in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        'url = "https://hooks.example/T0/s3cret\\u0007"',
+        'url = "https://hooks.example:s3cret/T0"',
+        'url = "https://[s3cret/T0"',
+        'url = "https://u:s3cret@hooks.example/"',
+        'url = "http://hooks.example/s3cret"',
+        'url = "https://hooks.example/T0"\nsecret_env = "Bearer s3cret"',
+        'url = "https://hooks.example/s3cret"\n[[webhook]]\nurl = "https://hooks.example/s3cret"',
+    ],
+)
+def test_no_fault_repeats_what_may_be_a_secret(hook):
+    with pytest.raises(SheetError) as caught:
+        parse_watches(f"{GOOD}[[webhook]]\n{hook}", name="alerts.toml")
+    assert "s3cret" not in str(caught.value)
 
 
 def test_plain_http_is_for_this_machine_alone():

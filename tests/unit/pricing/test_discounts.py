@@ -278,6 +278,16 @@ def test_lists_stand_for_every_combination() -> None:
         ("[[discount]]\npercent_off = nan", "percent_off must be a number"),
         ("[[discount]]\npercent_off = true", "percent_off must be a number"),
         ("[[discount]]\npercent_off = '9 %'", "percent_off must be a number"),
+        ("[[discount]]\npercent_off = 1e999", "percent_off must be above 0 and below 100, not 1.000e+999"),
+        ("[[discount]]\npercent_off = 1e-300", "percent_off must be from 0.0001 to 99.9999, not 1.000e-300"),
+        ("[[discount]]\npercent_off = 1e99999999999999999999", "is not TOML: a number beyond all"),
+        (f"[[discount]]\npercent_off = 0x{'f' * 9000}", "percent_off must be above 0 and below 100, not "),
+        ("[[discount]]\npercent_off = '2_4'", "percent_off must be a number like 9 or \"44.00\", not '2_4'"),
+        ("[[discount]]\npercent_off = '\uff19'", "percent_off must be a number"),
+        (NEGOTIATED.format("1e999"), "must be a number like 9"),
+        (NEGOTIATED.format("10000001"), "unit_price must be from 0.000001 to 10,000,000 an hour, not 10000001"),
+        (NEGOTIATED.format("0.0000001"), "unit_price must be from 0.000001 to 10,000,000 an hour, not 0.0000001"),
+        ("starts_on = 2026-02-01\nends_on = 2026-01-31\n[[discount]]\npercent_off = 3", "edp.toml: nothing was imported: the agreement ends on 2026-01-31, before it starts on 2026-02-01"),
         (NEGOTIATED.format("0"), "unit_price must be above 0"),
         ("[[discount]]\nunit_price = 3\npurchase_option = 'spot'", "unit_price needs instance_type or sku"),
         ("[[discount]]\nunit_price = 3\nsku = 'X'", "unit_price needs purchase_option"),
@@ -299,6 +309,7 @@ def test_an_agreement_is_refused_with_the_place_and_the_reason(text: str, fault:
     assert fault in str(refused.value)
     assert str(refused.value).startswith("edp.toml: nothing was imported: ")
     assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 400
 
 
 def test_every_fault_is_named_at_once() -> None:
