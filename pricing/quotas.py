@@ -7,6 +7,7 @@ already counts as well and is not known here, so "may" means: if nothing else of
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from pricing.market import Quota
 from pricing.model import InstanceType, PurchaseOption
@@ -22,7 +23,35 @@ COUNTED_AS = {
 """Purchase option -> which sort of quota counts it. Capacity Blocks have quotas of their own, owned machines none."""
 
 
-def counts(quota: Quota, family: str) -> bool:
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Families that one quota counts."""
+
+    code: str
+    purchase_option: PurchaseOption
+    families: str  # prefixes, comma-separated, as `counts` reads them
+
+
+STANDARD = "a,c,d,h,i,im,is,m,r,t,z"
+GROUPS = (
+    Group("L-417A185B", PurchaseOption.ON_DEMAND, "p"),
+    Group("L-7212CCBC", PurchaseOption.SPOT, "p2,p3,p4"),
+    Group("L-C4BD4855", PurchaseOption.SPOT, "p5,p6"),  # named after P5; later ones count here too
+    Group("L-DB2E81BA", PurchaseOption.ON_DEMAND, "g,gr,vt"),
+    Group("L-3819A6DF", PurchaseOption.SPOT, "g,gr,vt"),
+    Group("L-2C3B7624", PurchaseOption.ON_DEMAND, "trn"),
+    Group("L-6B0D517C", PurchaseOption.SPOT, "trn"),
+    Group("L-1945791B", PurchaseOption.ON_DEMAND, "inf"),
+    Group("L-B5D1601B", PurchaseOption.SPOT, "inf"),
+    Group("L-6E869C2A", PurchaseOption.ON_DEMAND, "dl"),
+    Group("L-85EED4F7", PurchaseOption.SPOT, "dl"),
+    Group("L-1216C47A", PurchaseOption.ON_DEMAND, STANDARD),
+    Group("L-34B43A08", PurchaseOption.SPOT, STANDARD),
+)
+"""The vCPU quotas of EC2. Reference: quota codes of the EC2 user guide, read 2026-11."""
+
+
+def counts(quota: Quota | Group, family: str) -> bool:
     """Return whether a quota counts a family: prefix "p" counts p5en, "p4" counts p4de, and "t" does not count trn1."""
     return any(_begins(family, prefix.strip()) for prefix in quota.families.split(","))
 
@@ -41,6 +70,11 @@ def quota_for(
         and counts(quota, instance.family)
     ]
     return min(found, key=lambda quota: (quota.vcpus, quota.code), default=None)
+
+
+def groups_of(family: str) -> tuple[Group, ...]:
+    """Return the quotas of AWS that count a family, by their codes: they are known before an account was asked for its values."""
+    return tuple(group for group in GROUPS if counts(group, family))
 
 
 def instances_possible(quota: Quota, vcpus: int) -> int:

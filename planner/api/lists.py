@@ -20,6 +20,7 @@ from planner.services.documents import to_json_bytes
 from planner.services.find_model import registry, shipped_model
 from planner.services.list_instances import list_instances
 from planner.services.list_prices import list_prices
+from planner.services.list_rates import list_rates
 from planner.services.show_model import list_models, show_model
 from pricing.catalog import Catalog
 from pricing.errors import UnknownName
@@ -75,6 +76,13 @@ PRICE_PARAMETERS: Mapping[str, Parameter] = {
     "prices_as_of": AS_OF,
     **PAGE,
 }
+RATE_PARAMETERS: Mapping[str, Parameter] = {
+    "provider": PROVIDER,
+    "service": Parameter(help="only these services, repeatable", example="EBS"),
+    "region": REGION,
+    "prices_as_of": AS_OF,
+    **PAGE,
+}
 INSTANCE_PARAMETERS: Mapping[str, Parameter] = {
     "provider": PROVIDER,
     "instance_type": INSTANCE_TYPE,
@@ -94,6 +102,15 @@ def routes(context: Context) -> APIRouter:
     async def prices(request: Request) -> Response:
         """List the quotes of a price snapshot, the newest unless another is named, with source and day of each, in a fixed order."""
         return await _page(context, request, read_query(request, PRICE_PARAMETERS), "prices", list_prices)
+
+    @router.get(
+        "/prices/rates",
+        openapi_extra=openapi.query(RATE_PARAMETERS),
+        responses=openapi.responses("rates", 304, 422, 503),
+    )
+    async def rates(request: Request) -> Response:
+        """List the prices of storage and network of a snapshot, a row for each tier, with source and day of each, in a fixed order."""
+        return await _page(context, request, read_query(request, RATE_PARAMETERS), "rates", list_rates)
 
     @router.get(
         "/instance-types",

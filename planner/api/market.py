@@ -149,7 +149,11 @@ def routes(context: Context) -> APIRouter:
         def answer() -> Document:
             catalog = context.open_catalog(given.get("prices_as_of"))
             return show_availability(
-                catalog, given["instance_type"], region=given["region"], provider=given.get("provider")
+                catalog,
+                given["instance_type"],
+                region=given["region"],
+                provider=given.get("provider"),
+                kept=context.store,
             )
 
         return await _answered(context, request, query, answer)

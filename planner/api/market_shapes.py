@@ -23,6 +23,7 @@ class PricePeriodRow(Shape):
     last_seen: str
     change_fraction: float | None
     source: str
+    listed: bool
 
 
 class SpotChangeRow(Shape):
@@ -165,6 +166,7 @@ class ZoneRow(Shape):
     spot_retrieved_at: str | None
     source: str | None
     retrieved_at: str | None
+    spot_since: str | None
 
 
 class InterruptionBand(Shape):
@@ -233,6 +235,14 @@ class QuotaRow(Shape):
     verdict: str
 
 
+class QuotaCode(Shape):
+    """A quota that counts the type, whether the account was asked for its value or not."""
+
+    code: str
+    purchase_option: str
+    families: str
+
+
 class Availability(Shape):
     """What is known of getting a type in a region; none of it is a promise."""
 
@@ -246,3 +256,4 @@ class Availability(Shape):
     placement_scores: list[PlacementScoreRow]
     capacity_blocks: list[CapacityBlockRow]
     quotas: list[QuotaRow]
+    quota_codes: list[QuotaCode]

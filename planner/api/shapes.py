@@ -289,6 +289,34 @@ class PriceList(Paged):
     prices: list[PriceRow]
 
 
+class RateRow(Shape):
+    """One price of storage or network; of a tier, the part of a month's amount from `tier_from` to `tier_to`."""
+
+    provider: str
+    service: str
+    item: str
+    region: str
+    tier_from: float | None
+    tier_to: float | None
+    unit_price: Money
+    currency: str
+    unit: str
+    source: str
+    sku: str | None
+    rate_code: str | None
+    retrieved_on: str
+    confidence: str
+    notes: str
+
+
+class RateList(Paged):
+    """Prices of storage and network of one snapshot."""
+
+    snapshot_id: str
+    as_of: str
+    rates: list[RateRow]
+
+
 class ModelFigures(Shape):
     """Sizes of one model."""
 
@@ -429,6 +457,7 @@ SHAPES: Mapping[str, AnswerShape] = {
     "recommendation": AnswerShape(Answer),
     "estimate": AnswerShape(EstimateAnswer),
     "prices": AnswerShape(PriceList),
+    "rates": AnswerShape(RateList),
     "history": AnswerShape(PriceHistory),
     "diff": AnswerShape(PriceDiff),
     "snapshots": AnswerShape(SnapshotList),

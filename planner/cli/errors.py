@@ -62,6 +62,7 @@ FLAG_OF_KIND = {
     "plan type": "--plan-type",
     "offering class": "--offering-class",
     "zone": "--zone",
+    "service": "--service",
     "currency": "--currency",
 }
 """The flag that carries each kind of name."""

@@ -12,15 +12,16 @@ from rich.text import Text
 
 from planner.cli.figures import ABSENT, DASH, age, count, day_of, figure
 from planner.cli.history_chart import Line, Step, chart
-from planner.cli.list_tables import bought_cell, price_text, purchase, short
+from planner.cli.list_tables import bought_cell, money_column, price_text, purchase, short
 from planner.cli.output import printable
-from planner.cli.paint import BAD, GOOD, QUIET, STRONG, Cell, Column, rendered, table
+from planner.cli.paint import BAD, CARE, GOOD, QUIET, STRONG, Cell, Column, rendered, table
 from planner.services.documents import age_hours
 from planner.services.list_history import KEY_FIELDS
 
 Document = Mapping[str, Any]
 MOST_CHARTS = 3
 MOST_ZONES = 8
+UNLISTED = "not in the newest list"
 
 
 def history_text(
@@ -95,22 +96,29 @@ def period_columns(periods: Sequence[Document]) -> list[Column]:
     return [
         Column("Region", cells=[Cell("" if one_region(periods) else p["region"]) for p in periods]),
         Column("Bought as", cells=[bought_cell(p) for p in periods]),
-        Column(
-            "$/h", right=True, cells=[Cell(price_text(p["unit_price"], p["currency"]), style=STRONG) for p in periods]
-        ),
+        money_column("$/h", periods, "unit_price", style=STRONG),
         Column("Change", right=True, cells=[change_cell(p["change_fraction"]) for p in periods]),
         Column(
             "Seen",
             "changed between",
             keep=1,
             cells=[
-                Cell(span(day_of(p["first_seen"]), day_of(p["last_seen"])), when(p, before.get(n)))
+                seen_cell(p, before.get(n), last=n + 1 == len(periods) or key_of(periods[n + 1]) != key_of(p))
                 for n, p in enumerate(periods)
             ],
         ),
         Column("Unit", keep=3, cells=[Cell("" if p["unit"] == "Hrs" else p["unit"]) for p in periods]),
         Column("Source", keep=5, cells=[Cell(short(p["source"], 30), style=QUIET) for p in periods]),
     ]
+
+
+def seen_cell(period: Document, before: Document | None, *, last: bool) -> Cell:
+    """Return when a price was seen and between which days it came; of the last one whether it is a thing of the past."""
+    gone = last and not period["listed"]
+    under = "; ".join(text for text in (when(period, before), UNLISTED * gone) if text)
+    return Cell(
+        span(day_of(period["first_seen"]), day_of(period["last_seen"])), under, under_style=CARE if gone else ""
+    )
 
 
 def one_region(periods: Sequence[Document]) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from rich.console import RenderableType
@@ -32,27 +33,10 @@ def prices_text(
             cells=[Cell(p["region"] if p["provider"] == "aws" else f"{p['region']} ({p['provider']})") for p in shown],
         ),
         Column("Zone", keep=1, cells=[Cell(p["availability_zone_id"] or "") for p in shown]),
-        Column(
-            "$/h",
-            right=True,
-            cells=[Cell(price_text(p["effective_unit_price"], p["currency"]), style=STRONG) for p in shown],
-        ),
+        money_column("$/h", shown, "effective_unit_price", style=STRONG),
         Column("Mark", cells=[mark_cell(*each) for each in marks or [(False, False)] * len(shown)]),
-        Column(
-            "List $/h",
-            right=True,
-            keep=3,
-            cells=[
-                Cell(price_text(p["list_unit_price"], p["currency"]) if p["contracted_unit_price"] is not None else "")
-                for p in shown
-            ],
-        ),
-        Column(
-            "Upfront $",
-            right=True,
-            keep=4,
-            cells=[Cell("" if p["upfront"] is None else dollars(p["upfront"])) for p in shown],
-        ),
+        money_column("List $/h", shown, "list_unit_price", where="contracted_unit_price", keep=3),
+        money_column("Upfront $", shown, "upfront", where="upfront", form=dollars, keep=4),
         Column("Read on", keep=2, cells=[Cell(day_of(p["retrieved_at"])) for p in shown]),
         Column("Source", keep=5, cells=[Cell(short(p["source"]), style=QUIET) for p in shown]),
     ]
@@ -90,9 +74,77 @@ def legend_of(marks: Sequence[tuple[bool, bool]]) -> list[RenderableType]:
     return [Text(line, style=CARE) for line in said]
 
 
+def money_column(
+    title: str,
+    rows: Sequence[Document],
+    field: str,
+    *,
+    form: Callable[[Any], str] = dollars_per_hour,
+    where: str | None = None,
+    style: str = "",
+    keep: int = 0,
+) -> Column:
+    """Return a column of amounts: of dollars under a title that says so, or each with its currency where any is another.
+
+    `where`: only of rows that have something there.
+    """
+    dollars_alone = all(row["currency"] in {"USD", None} for row in rows)
+    cells = [
+        Cell(
+            ""
+            if where is not None and row[where] is None
+            else form(row[field])
+            if dollars_alone or row[field] is None
+            else f"{form(row[field])} {row['currency']}",
+            style=style,
+        )
+        for row in rows
+    ]
+    named = title if dollars_alone else title.replace(" $", "").replace("$", "Price") or title
+    return Column(named, right=True, keep=keep, cells=cells)
+
+
 def price_text(amount: str | None, currency: str) -> str:
     """Return an hourly price as a column of dollars shows it; another currency is named with it."""
     return dollars_per_hour(amount) if currency == "USD" or amount is None else f"{dollars_per_hour(amount)} {currency}"
+
+
+def rates_text(document: Document, *, found: int, width: int, colour: bool) -> str:
+    """Return the storage and network prices of a document for a terminal of `width` columns; `found` is how many there are in all."""
+    shown = document["rates"]
+    columns = [
+        Column("Service", cells=[Cell(r["service"]) for r in shown]),
+        Column("Item", wraps=True, cells=[Cell(r["item"]) for r in shown]),
+        Column("Region", cells=[Cell(r["region"]) for r in shown]),
+        Column("Tier a month", cells=[Cell(tier_text(r)) for r in shown]),  # it tells rows apart: never left out
+        Column(
+            "Price",
+            right=True,
+            cells=[Cell(f"{Decimal(r['unit_price']):f} {r['currency']}", style=STRONG) for r in shown],
+        ),
+        Column("Per", cells=[Cell(r["unit"]) for r in shown]),
+        Column("Of", keep=2, cells=[Cell(day_of(r["retrieved_on"])) for r in shown]),
+        Column("Source", keep=5, cells=[Cell(short(r["source"]), style=QUIET) for r in shown]),
+    ]
+    return listing(
+        document,
+        columns,
+        "rate",
+        found,
+        len(shown),
+        width=width,
+        colour=colour,
+        narrow="--region or --service",
+        figures="newest of",
+    )
+
+
+def tier_text(rate: Document) -> str:
+    """Return the part of a month's amount that a rate is for: "100 to 10,240", "from 153,600", empty for every amount."""
+    begin, end = rate["tier_from"], rate["tier_to"]
+    if begin is None and end is None:
+        return ""
+    return f"from {begin or 0:,.0f}" if end is None else f"{begin or 0:,.0f} to {end:,.0f}"
 
 
 def purchase(price: Document) -> str:

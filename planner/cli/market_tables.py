@@ -11,7 +11,7 @@ from rich.text import Text
 
 from planner.cli.figures import ABSENT, age, count, day_of, dollars, figure
 from planner.cli.history_table import change_cell, cut_line, known_share, moment, statistics_columns
-from planner.cli.list_tables import bought_cell, price_text
+from planner.cli.list_tables import bought_cell, money_column
 from planner.cli.output import printable
 from planner.cli.paint import BAD, CARE, GOOD, QUIET, STRONG, Cell, Column, indented, rendered, table
 from planner.recommend.offers import LOCAL_ZONE
@@ -66,23 +66,15 @@ def diff_text(document: Document, *, most: int, smaller: int, least_percent: flo
     if changed:
         columns = [
             *place_columns(changed[:most]),
-            Column(
-                "Was", right=True, cells=[Cell(price_text(c["old_unit_price"], c["currency"])) for c in changed[:most]]
-            ),
-            Column(
-                "Is",
-                right=True,
-                cells=[Cell(price_text(c["new_unit_price"], c["currency"]), style=STRONG) for c in changed[:most]],
-            ),
+            money_column("Was $/h", changed[:most], "old_unit_price"),
+            money_column("Is $/h", changed[:most], "new_unit_price", style=STRONG),
             Column("Change", right=True, cells=[change_cell(c["change_fraction"]) for c in changed[:most]]),
         ]
         parts += [Text(""), Text("Changed", style=STRONG), *table(columns, width)]
         parts += cut_line(len(changed), most, "change", "--min-change, --region or --purchase")
     for title, rows in (("Added", added), ("Removed", removed)):
         if rows:
-            priced = Column(
-                "$/h", right=True, cells=[Cell(price_text(r["unit_price"], r["currency"])) for r in rows[:most]]
-            )
+            priced = money_column("$/h", rows[:most], "unit_price")
             parts += [Text(""), Text(title, style=STRONG), *table([*place_columns(rows[:most]), priced], width)]
             parts += cut_line(len(rows), most, "price", "--region, --instance or --purchase")
     how = f" by {least_percent:g} % or more, {smaller:,} by less" if least_percent else ""
@@ -123,6 +115,11 @@ def availability_text(document: Document, *, now: datetime, width: int, colour: 
     parts += section("Spot placement", scores_part(document["placement_scores"], now, width), "placement_scores")
     parts += section("Capacity Blocks", blocks_part(document["capacity_blocks"], now, width), "capacity_blocks")
     parts += section("Quotas of the account", quotas_part(document["quotas"], now), "quotas")
+    if not document["quotas"] and (codes := document["quota_codes"]):
+        counted = ", ".join(
+            f"{c['code']} {'as spot' if c['purchase_option'] == 'spot' else 'on demand'}" for c in codes
+        )
+        parts.append(indented(f"what counts it: {counted}; the default of a new account is often 0", style=QUIET))
     return rendered(parts, width=width, colour=colour)
 
 
@@ -157,12 +154,9 @@ def zones_part(zones: Sequence[Document], now: datetime, width: int) -> list[Ren
         Column("Zone", cells=[Cell(z["availability_zone_id"] or ABSENT) for z in zones]),
         Column("Name here", keep=2, cells=[Cell(z["availability_zone"] or "") for z in zones]),
         Column("Offered", cells=[offered_cell(z["offered"]) for z in zones]),
-        Column(
-            "Spot $/h",
-            right=True,
-            cells=[Cell(price_text(z["spot_unit_price"], z["currency"] or "USD")) for z in zones],
-        ),
+        money_column("Spot $/h", zones, "spot_unit_price"),
         Column("Of spot", cells=[cap_cell(z) for z in zones]),
+        Column("Since (UTC)", keep=3, cells=[Cell((z["spot_since"] or "")[:16].replace("T", " ")) for z in zones]),
         Column("Read", keep=1, cells=[Cell(aged(z["spot_retrieved_at"] or z["retrieved_at"], now)) for z in zones]),
         Column("Source", keep=5, cells=[Cell(z["source"], style=QUIET) for z in zones]),
     ]
@@ -240,11 +234,7 @@ def blocks_part(blocks: Sequence[Document], now: datetime, width: int) -> list[R
         Column("Instances", right=True, cells=[Cell(f"{b['instance_count']:,}") for b in shown]),
         Column("Zone", keep=2, cells=[Cell(b["availability_zone_id"] or b["availability_zone"] or "") for b in shown]),
         Column("Upfront", right=True, cells=[Cell(f"{dollars(b['upfront'])} {b['currency']}") for b in shown]),
-        Column(
-            "$/h each",
-            right=True,
-            cells=[Cell(price_text(b["unit_price"], b["currency"]), style=STRONG) for b in shown],
-        ),
+        money_column("$/h each", shown, "unit_price", style=STRONG),
         Column("Read", keep=1, cells=[Cell(aged(b["retrieved_at"], now)) for b in shown]),
     ]
     more = [Text(f"{BLOCK_ROWS} of {count(len(blocks), 'block')}; --format json has all", style=QUIET)]

@@ -12,6 +12,7 @@ from planner.cli.verbs.prices_diff import DIFF_COLUMNS
 from planner.cli.verbs.prices_history import HISTORY_COLUMNS
 from planner.reports import flat
 from planner.services.list_billed import FIELDS as BILLED_FIELDS
+from planner.services.list_rates import RATE_FIELDS
 from planner.services.list_snapshots import SNAPSHOT_FIELDS
 from planner.services.show_availability import ZONE_FIELDS
 
@@ -65,6 +66,7 @@ CSV_TABLES: Sequence[tuple[str, tuple[str, ...]]] = (
     ("explain", flat.TERM_COLUMNS),
     ("prices refresh", flat.REFRESH_COLUMNS),
     ("prices list", flat.PRICE_COLUMNS),
+    ("prices list --storage", RATE_FIELDS),
     ("prices import", CHANGE_COLUMNS),
     ("prices history", HISTORY_COLUMNS),
     ("prices diff", DIFF_COLUMNS),

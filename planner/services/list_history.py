@@ -31,6 +31,7 @@ PERIOD_FIELDS = (
     "last_seen",
     "change_fraction",
     "source",
+    "listed",
 )
 KEY_FIELDS = PERIOD_FIELDS[:8]
 """What tells the history of one price from that of another, of one type and provider."""
@@ -71,7 +72,8 @@ def list_history(
 
     `periods` are list prices per `unit`: those of the snapshot's record and its current quotes. A period that was last seen before
     `since` is still told where nothing else is known of that day. `change_fraction` is against the period before, -0.44 for a cut by
-    44 %; null for the first. `spot_changes` are those that are `kept`, none without; what came after the snapshot is left out, so that
+    44 %; null for the first. `listed` is whether the snapshot has a price of the same key: where it has none, the last price that was
+    seen is not today's. `spot_changes` are those that are `kept`, none without; what came after the snapshot is left out, so that
     one snapshot gives one answer. Statistics are the snapshot's, where their window has any of the days asked about; over another window (`window_days` up to the last look) they are made
     of the changes, where any are kept. A name that nothing has is an `UnknownName` with near misses.
     """
@@ -90,6 +92,7 @@ def list_history(
     recorded = [p for p in record if wanted(p.region, regions)]
     periods = [p for p in extended(recorded, quotes) if p.purchase_option in options]
     shown = in_view(periods, begin, end)
+    listed = {period_key(q) for q in quotes}
 
     changes: list[SpotChange] = []
     statistics: list[SpotStatistics] = []
@@ -120,7 +123,7 @@ def list_history(
         "provider": seller,
         "snapshot_id": catalog.meta.snapshot_id,
         "as_of": plain(max(seen, default=catalog.meta.as_of)),
-        "periods": [period(p, before) for p, before in shown],
+        "periods": [period(p, before, listed=period_key(p) in listed) for p, before in shown],
         "spot_changes": [{f: plain(getattr(c, f)) for f in SPOT_CHANGE_FIELDS} for c in changes],
         "spot_statistics": [{f.name: plain(getattr(s, f.name)) for f in fields(s)} for s in statistics],
     }
@@ -192,11 +195,13 @@ def order(period: PricePeriod) -> tuple[object, ...]:
     )
 
 
-def period(each: PricePeriod, before: PricePeriod | None) -> Document:
+def period(each: PricePeriod, before: PricePeriod | None, *, listed: bool) -> Document:
     """Return one period as plain JSON values."""
-    document = {name: plain(getattr(each, name)) for name in PERIOD_FIELDS if name != "change_fraction"}
-    document["change_fraction"] = None if before is None else float(each.unit_price / before.unit_price - 1)
-    return {name: document[name] for name in PERIOD_FIELDS}
+    told = {
+        "change_fraction": None if before is None else float(each.unit_price / before.unit_price - 1),
+        "listed": listed,
+    }
+    return {name: told[name] if name in told else plain(getattr(each, name)) for name in PERIOD_FIELDS}
 
 
 def spot_in_view(changes: Sequence[SpotChange], begin: datetime | None, end: datetime | None) -> list[SpotChange]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -18,40 +17,13 @@ from pricing.aws.paging import asked
 from pricing.aws.session import Aws
 from pricing.errors import ReplyError, SourceFailed
 from pricing.market import Notice, NoticeKind, Quota
-from pricing.model import PurchaseOption
+from pricing.quotas import GROUPS, Group
 from pricing.source import Ask, Scope, Source, SourceReading
 
 NAME = "quotas"
 SOURCE = "AWS Service Quotas"
 SERVICE = "ec2"
 UNKNOWN = "NoSuchResourceException"
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Families that one quota counts."""
-
-    code: str
-    purchase_option: PurchaseOption
-    families: str  # prefixes, comma-separated, as `pricing.quotas.counts` reads them
-
-
-STANDARD = "a,c,d,h,i,im,is,m,r,t,z"
-GROUPS = (
-    Group("L-417A185B", PurchaseOption.ON_DEMAND, "p"),
-    Group("L-7212CCBC", PurchaseOption.SPOT, "p2,p3,p4"),
-    Group("L-C4BD4855", PurchaseOption.SPOT, "p5,p6"),  # named after P5; later ones count here too
-    Group("L-DB2E81BA", PurchaseOption.ON_DEMAND, "g,gr,vt"),
-    Group("L-3819A6DF", PurchaseOption.SPOT, "g,gr,vt"),
-    Group("L-2C3B7624", PurchaseOption.ON_DEMAND, "trn"),
-    Group("L-6B0D517C", PurchaseOption.SPOT, "trn"),
-    Group("L-1945791B", PurchaseOption.ON_DEMAND, "inf"),
-    Group("L-B5D1601B", PurchaseOption.SPOT, "inf"),
-    Group("L-6E869C2A", PurchaseOption.ON_DEMAND, "dl"),
-    Group("L-85EED4F7", PurchaseOption.SPOT, "dl"),
-    Group("L-1216C47A", PurchaseOption.ON_DEMAND, STANDARD),
-    Group("L-34B43A08", PurchaseOption.SPOT, STANDARD),
-)
 
 
 def quotas_source(aws: Aws) -> Source:

@@ -275,7 +275,9 @@ def _refused(response: Mapping[str, Any], *, source: str, permission: str) -> So
         return Unreachable(
             source=source, why=f"HTTP {status} {code} through {ATTEMPTS} attempts", remedy="try again later"
         )
-    if not code or code.isdecimal():  # the reply states none, so its body is somebody else's, and may hold our own request
+    if (
+        not code or code.isdecimal()
+    ):  # the reply states none, so its body is somebody else's, and may hold our own request
         return SourceFailed(source=source, why=f"HTTP {status or code}, with a reply that is none of AWS's")
     return SourceFailed(source=source, why=f"{code}: {message}" if message else code)
 

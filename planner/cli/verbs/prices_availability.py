@@ -5,10 +5,15 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from planner.cli.errors import Exit
+from planner.cli.figures import words
 from planner.cli.options import add_snapshot_flag, positional, snapshot_of, some
+from planner.cli.verbs.db_current import add_database_flag
+from planner.cli.verbs.prices_history import spot_record
 from planner.ports import Document
 
 REGION = "us-east-1"
+PARTS = ("spot_statistics", "interruption", "placement_scores", "capacity_blocks", "quotas")
+"""What is told besides the zones."""
 
 
 def add_flags(parser: ArgumentParser) -> None:
@@ -17,6 +22,7 @@ def add_flags(parser: ArgumentParser) -> None:
     parser.add_argument("--region", metavar="TEXT", type=some, default=REGION, help=f"region (default {REGION})")
     parser.add_argument("--provider", metavar="TEXT", type=some, help="cloud, where several have a type of this name")
     add_snapshot_flag(parser)
+    add_database_flag(parser)
 
 
 def run(args: Namespace) -> int:
@@ -26,8 +32,8 @@ def run(args: Namespace) -> int:
     from planner.services.show_availability import ZONE_FIELDS, show_availability
 
     catalog = open_catalog(snapshot_of(args))
-    with positional("instance type"):
-        document = show_availability(catalog, args.instance_type, region=args.region, provider=args.provider)
+    with positional("instance type"), spot_record(args.database_url, wanted=True) as kept:
+        document = show_availability(catalog, args.instance_type, region=args.region, provider=args.provider, kept=kept)
 
     def rows() -> tuple[tuple[str, ...], list[list[str]]]:
         from planner.reports.flat import rows_of
@@ -40,4 +46,9 @@ def run(args: Namespace) -> int:
         return availability_text(answer, now=utc_now(), width=width, colour=colour)
 
     show(document, args.format, rows=rows, table=table)
+    others = [words(part) for part in PARTS if document[part]]
+    if args.format == "csv" and others:
+        from planner.cli.output import complain
+
+        complain(f"planner prices availability: csv has the zones alone; {', '.join(others)}: --format json or table")
     return Exit.ANSWER

@@ -52,6 +52,7 @@ HISTORY_COLUMNS = (
     "last_seen",
     "change_fraction",
     "source",
+    "listed",
 )
 """Columns of `prices history`: one row per period of a list price and per change of a spot price (its `since` is `first_seen`)."""
 

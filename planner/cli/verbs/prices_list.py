@@ -1,4 +1,4 @@
-"""`planner prices list`: the quotes of the newest snapshot."""
+"""`planner prices list`: the quotes of a snapshot, or with `--storage` its prices of storage and network."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from planner.cli.errors import Exit
+from planner.cli.errors import Exit, UsageError
 from planner.cli.options import add_snapshot_flag, amount, limit_of, listed, snapshot_of, some
 from planner.ports import Document
 
@@ -52,6 +52,18 @@ def add_flags(parser: ArgumentParser) -> None:
     """Add the filters and the order."""
     add_filters(parser)
     parser.add_argument(
+        "--storage",
+        action="store_true",
+        help="prices of storage and network instead: EBS, S3, FSx, data transfer, NAT, IPv4",
+    )
+    parser.add_argument(
+        "--service",
+        action="append",
+        type=some,
+        metavar="TEXT",
+        help="only these services, with --storage (repeatable or comma-separated)",
+    )
+    parser.add_argument(
         "--max-price", metavar="NUMBER", help="only prices up to so much per hour, in USD or the one --currency"
     )
     parser.add_argument(
@@ -73,6 +85,10 @@ def run(args: Namespace) -> int:
     from planner.services.list_prices import find_quotes, prices_document
 
     limit = limit_of(args.limit)
+    if args.storage:
+        return run_rates(args, limit)
+    if args.service:
+        raise UsageError("--service: goes with --storage; types of machines are chosen by --instance or --family")
     most = None if args.max_price is None else amount("--max-price", args.max_price)
     catalog = open_catalog(snapshot_of(args))
     quotes = find_quotes(catalog, sort=args.sort, max_price=most, **filters_of(args))
@@ -90,6 +106,40 @@ def run(args: Namespace) -> int:
 
         marks = marks_of(catalog, shown, utc_now())
         return prices_text(answer, found=len(quotes), marks=marks, width=width, colour=colour)  # found: in all
+
+    show(document, args.format, rows=rows, table=table)
+    return Exit.ANSWER
+
+
+FILTERS_OF_RATES = ("region", "provider")
+
+
+def run_rates(args: Namespace, limit: int | None) -> int:
+    """List the prices of storage and network that pass; a filter of machines that they do not have is refused."""
+    from planner.bootstrap import open_catalog
+    from planner.cli.render import show
+    from planner.services.list_rates import RATE_FIELDS, find_rates, rates_document
+
+    others = [flag for flag, _, _ in FILTERS if flag not in FILTERS_OF_RATES] + ["max-price", "sort"]
+    given = [f"--{flag}" for flag in others if getattr(args, flag.replace("-", "_"))]
+    if given:
+        raise UsageError(f"{given[0]}: does not go with --storage, which takes --region, --provider and --service")
+    catalog = open_catalog(snapshot_of(args))
+    rates = find_rates(
+        catalog, provider=listed(args.provider), region=listed(args.region), service=listed(args.service)
+    )
+    shown = rates[: TABLE_ROWS if limit is None and args.format == "table" else limit]
+    document = rates_document(catalog, shown, of=rates if args.format == "table" else shown)
+
+    def rows() -> tuple[tuple[str, ...], list[list[str]]]:
+        from planner.reports.flat import rows_of
+
+        return RATE_FIELDS, rows_of(document["rates"], RATE_FIELDS)
+
+    def table(answer: Document, *, width: int, colour: bool) -> str:
+        from planner.cli.list_tables import rates_text
+
+        return rates_text(answer, found=len(rates), width=width, colour=colour)
 
     show(document, args.format, rows=rows, table=table)
     return Exit.ANSWER

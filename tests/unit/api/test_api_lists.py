@@ -11,6 +11,7 @@ from planner.bootstrap import open_catalog
 from planner.services.documents import to_json_bytes
 from planner.services.list_instances import list_instances
 from planner.services.list_prices import list_prices
+from planner.services.list_rates import list_rates
 from planner.services.show_model import list_models
 
 
@@ -48,6 +49,20 @@ def test_a_filtered_price_is_that_of_the_price_list(client: Client, name: str, p
     (row,) = answer["prices"]
     assert Decimal(row["effective_unit_price"]) == Decimal(price)
     assert (row["currency"], row["unit"]) == ("USD", "Hrs")
+
+
+def test_rates_are_the_services_document_to_the_byte(client: Client) -> None:
+    assert client.get("/v1/prices/rates").content == to_json_bytes(list_rates(open_catalog()))
+    rows = client.get("/v1/prices/rates?service=data%20transfer&region=us-east-1").json()["rates"]
+    out = [(r["tier_from"], r["tier_to"], r["unit_price"]) for r in rows if r["item"] == "out to internet"]
+    # AWS, data transfer out to the internet from us-east-1: 10 TB, the next 40, the next 100, beyond
+    assert out == [(100, 10240, "0.09"), (10240, 51200, "0.085"), (51200, 153600, "0.07"), (153600, None, "0.05")]
+    first = client.get("/v1/prices/rates?limit=100").json()
+    assert len(first["rates"]) == 100
+    assert client.get(first["next"]).json()["rates"] == client.get("/v1/prices/rates").json()["rates"][100:200]
+    wrong = client.get("/v1/prices/rates?service=EBSS")
+    assert wrong.status_code == 422
+    assert wrong.json()["errors"][0]["field"] == "service"
 
 
 def test_pages_add_up_to_the_whole(client: Client) -> None:

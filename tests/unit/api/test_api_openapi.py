@@ -25,7 +25,7 @@ def document(client: Client) -> dict[str, Any]:
 def test_the_paths_of_the_contract_are_there(document: dict[str, Any]) -> None:
     assert {(method.upper(), path) for path, methods in document["paths"].items() for method in methods} == {
         ("POST", "/v1/recommendations"), ("GET", "/v1/recommendations/{recommendation_id}"), ("POST", "/v1/estimates"), ("GET", "/v1/instance-types"),
-        ("GET", "/v1/prices"), ("GET", "/v1/prices/history"), ("GET", "/v1/prices/diff"), ("GET", "/v1/prices/snapshots"), ("GET", "/v1/prices/availability"), ("GET", "/v1/models"), ("GET", "/v1/models/{name}"), ("GET", "/healthz"), ("GET", "/readyz"),
+        ("GET", "/v1/prices"), ("GET", "/v1/prices/rates"), ("GET", "/v1/prices/history"), ("GET", "/v1/prices/diff"), ("GET", "/v1/prices/snapshots"), ("GET", "/v1/prices/availability"), ("GET", "/v1/models"), ("GET", "/v1/models/{name}"), ("GET", "/healthz"), ("GET", "/readyz"),
     }  # fmt: skip
 
 
@@ -109,6 +109,7 @@ def test_every_operation_that_can_fail_says_so_with_problem_documents(document: 
         ("estimate", "POST", "/v1/estimates", {"model": "7b", "accelerator": "H100", "count": 2}),
         ("estimate", "POST", "/v1/estimates", {"model": "7b", "instance": "g5.xlarge", "explain": True}),
         ("prices", "GET", "/v1/prices", None),
+        ("rates", "GET", "/v1/prices/rates", None),
         ("history", "GET", "/v1/prices/history?instance_type=p5.48xlarge", None),
         ("diff", "GET", "/v1/prices/diff?from=shipped", None),
         ("snapshots", "GET", "/v1/prices/snapshots", None),

@@ -12,11 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from planner.bootstrap import open_store
+from planner.bootstrap import open_catalog, open_store
+from planner.cli.history_table import history_text
+from planner.cli.list_tables import prices_text
 from planner.cli.main import main
 from planner.cli.market_tables import aged, availability_text
 from planner.cli.verbs.prices_diff import DIFF_COLUMNS
 from planner.cli.verbs.prices_history import HISTORY_COLUMNS
+from planner.services.list_rates import RATE_FIELDS
 from pricing.market import SpotChange
 from pricing.model import PurchaseOption
 from pricing.snapshot import open_snapshot, shipped_snapshot_path, write_snapshot
@@ -188,17 +191,92 @@ def test_availability_says_what_is_not_known_and_what_the_cap_means(
     assert "`planner prices refresh --source quotas` asks (needs servicequotas:GetServiceQuota)" in " ".join(
         out.split()
     )
-    rows = list(csv.DictReader(io.StringIO(said(capsys, "prices", "availability", "p5.48xlarge", "--format", "csv"))))
+    assert "what counts it: L-417A185B on demand, L-C4BD4855 as spot" in " ".join(out.split())
+    assert main(["prices", "availability", "p5.48xlarge", "--format", "csv"]) == 0
+    written = capsys.readouterr()
+    rows = list(csv.DictReader(io.StringIO(written.out)))
+    assert written.err == "planner prices availability: csv has the zones alone; interruption: --format json or table\n"
     assert {r["availability_zone_id"]: r["spot_at_on_demand_cap"] for r in rows}["use1-az4"] == "true"
     assert main(["prices", "availability", "p5.48xlarg"]) == 2
     assert "did you mean p5.48xlarge" in capsys.readouterr().err
+
+
+def test_storage_prices_are_listed_with_their_unit_currency_and_source(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("prices", "list", "--storage", "--region", "us-east-1")
+    out = said(capsys, *words, "--service", "ebs")
+    (gp3,) = [line for line in out.splitlines() if "gp3 storage" in line]
+    assert "0.08 USD" in gp3  # public: 0.08 a GB-month in us-east-1
+    assert "GB-month" in gp3
+    tiers = [line for line in said(capsys, *words, "--service", "data transfer").splitlines() if "internet" in line]
+    assert [("100 to 10,240" in tiers[0], "0.09 USD" in tiers[0]), ("from 153,600" in tiers[-1], "0.05 USD" in tiers[-1])] == [(True, True)] * 2  # fmt: skip
+    rows = list(csv.DictReader(io.StringIO(said(capsys, *words, "--format", "csv"))))
+    assert {r["region"] for r in rows} == {"us-east-1"}
+    assert tuple(rows[0]) == RATE_FIELDS
+    document = json.loads(said(capsys, *words, "--format", "json"))
+    assert len(document["rates"]) == len(rows)
+    assert document["snapshot_id"] == open_catalog().meta.snapshot_id
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("--storage", "--instance", "p5.48xlarge"), "--instance: does not go with --storage"),
+        (("--storage", "--sort", "price"), "--sort: does not go with --storage"),
+        (("--service", "EBS"), "--service: goes with --storage"),
+        (("--storage", "--service", "EBSS"), "--service: unknown service 'EBSS'; did you mean EBS?"),
+        (("--storage", "--region", "us-esat-1"), "--region: unknown region 'us-esat-1'; did you mean us-east-1"),
+    ],
+)
+def test_storage_prices_refuse_what_they_cannot_be_asked(data: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], complaint: str) -> None:  # fmt: skip
+    assert main(["prices", "list", *words]) == 2
+    said_ = capsys.readouterr()
+    assert (said_.out, said_.err.count("\n")) == ("", 1)
+    assert complaint in said_.err
+
+
+def test_every_amount_of_a_list_with_another_currency_says_which(capsys: pytest.CaptureFixture[str]) -> None:
+    common = {"provider": "aws", "instance_type": "g5.xlarge", "availability_zone_id": None, "plan_type": None, "offering_class": "standard",
+              "purchase_option": "reserved_1yr", "payment_option": "partial_upfront", "retrieved_at": "2026-11-30T11:00:00Z", "source": "list",
+              "effective_unit_price": "4.2", "list_unit_price": "2.5", "contracted_unit_price": "4.2"}  # fmt: skip
+    yuan = common | {"region": "cn-north-1", "currency": "CNY", "upfront": "15000"}
+    usd = common | {"region": "us-east-1", "currency": "USD", "upfront": "2000"}
+    head = {"snapshot_id": "0123456789abcdef", "as_of": "2026-11-30T11:00:00Z"}
+    alone = prices_text({**head, "prices": [yuan]}, found=1, width=200, colour=False)
+    assert "$" not in alone
+    for amount in ("15,000 CNY", "4.200 CNY", "2.500 CNY"):
+        assert amount in alone
+    mixed = prices_text({**head, "prices": [yuan, usd]}, found=2, width=200, colour=False)
+    assert "$" not in mixed
+    assert "2,000 USD" in mixed
+    dollars = prices_text({**head, "prices": [usd]}, found=1, width=200, colour=False)
+    assert "Upfront $" in dollars
+    assert "USD" not in dollars
+
+
+def test_a_withdrawn_price_says_that_it_is_no_longer_listed() -> None:
+    key = {"region": "us-east-1", "purchase_option": "capacity_block", "plan_type": None, "offering_class": None, "term_years": None,
+           "payment_option": "all_upfront", "currency": "USD", "unit": "Hrs", "source": "list"}  # fmt: skip
+    periods = [
+        key | {"unit_price": "31.46", "first_seen": "2025-06-23T00:00:00Z", "last_seen": "2025-12-30T00:00:00Z", "change_fraction": None, "listed": False},
+        key | {"unit_price": "21.96", "first_seen": "2026-01-02T00:00:00Z", "last_seen": "2026-11-30T00:00:00Z", "change_fraction": -0.302, "listed": False},
+    ]  # fmt: skip
+    document = {"instance_type": "p4d.24xlarge", "provider": "aws", "snapshot_id": "0123456789abcdef", "as_of": "2026-11-30T00:00:00Z", "periods": periods, "spot_changes": [], "spot_statistics": []}  # fmt: skip
+
+    def text() -> str:
+        return history_text(document, most=9, spot_hint="", seen_until={}, now=MOVED_TO, width=140, colour=False)
+
+    assert text().count("not in the newest list") == 1, "said of the last price alone"
+    periods[1]["listed"] = True
+    assert "not in the newest list" not in text()
 
 
 def test_availability_of_what_was_asked() -> None:
     document = {
         "instance_type": "p5.48xlarge", "region": "us-east-1", "snapshot_id": "0123456789abcdef", "as_of": "2026-11-30T11:00:00Z",
         "zones": [{"availability_zone_id": "use1-az4", "availability_zone": "us-east-1b", "offered": True, "spot_unit_price": None, "currency": None,
-                   "spot_at_on_demand_cap": None, "spot_retrieved_at": None, "source": "offerings", "retrieved_at": "2026-11-30T11:00:00Z"}],
+                   "spot_at_on_demand_cap": None, "spot_retrieved_at": None, "source": "offerings", "retrieved_at": "2026-11-30T11:00:00Z", "spot_since": None}],
         "spot_statistics": [],
         "interruption": {"band": "10-15%", "savings_over_on_demand_fraction": 0.63, "source": "advisor", "retrieved_on": "2026-11-29"},
         "placement_scores": [{"availability_zone_id": "use1-az4", "score": 3, "target_capacity": 1, "target_unit": "units", "instance_types": "p5.48xlarge,p5en.48xlarge", "retrieved_at": "2026-11-30T11:00:00Z"}],
@@ -206,6 +284,7 @@ def test_availability_of_what_was_asked() -> None:
                              "upfront": "1857.33", "unit_price": "39.99992821249102656137832017", "currency": "USD", "retrieved_at": "2026-11-30T11:00:00Z"}],
         "quotas": [{"purchase_option": "spot", "code": "L-C4BD4855", "name": "All P5 Spot Instance Requests", "applied": False, "instances_possible": 0,
                     "verdict": "needs 192 vCPU of L-C4BD4855, the account may run 0: ask for an increase", "retrieved_at": "2026-11-30T11:00:00Z"}],
+        "quota_codes": [{"code": "L-C4BD4855", "purchase_option": "spot", "families": "p5,p6"}],
     }  # fmt: skip
     out = availability_text(document, now=MOVED_TO, width=100, colour=False)
     said = " ".join(out.split())

@@ -94,7 +94,7 @@ def test_prices_diff(width: int) -> None:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_prices_history_and_its_statistics(width: int) -> None:
-    kept = {"first_seen": "2026-01-01T00:00:00Z", "last_seen": AT, "change_fraction": None}
+    kept = {"first_seen": "2026-01-01T00:00:00Z", "last_seen": AT, "change_fraction": None, "listed": False}
     figures = {
         "last_unit_price": "1001.11",
         "median_unit_price": "1002.22",
@@ -142,7 +142,7 @@ def test_prices_availability(width: int) -> None:
         "as_of": AT,
         "zones": [
             {"availability_zone_id": "apne1-tpe1-az1", "availability_zone": "ap-northeast-1-tpe-1a", "offered": True, "spot_unit_price": "1234.56",
-             "currency": "CNY", "spot_at_on_demand_cap": True, "spot_retrieved_at": AT, "retrieved_at": AT, "source": "test"}
+             "currency": "CNY", "spot_at_on_demand_cap": True, "spot_retrieved_at": AT, "retrieved_at": AT, "source": "test", "spot_since": AT}
         ],
         "spot_statistics": [],
         "interruption": None,
@@ -154,6 +154,7 @@ def test_prices_availability(width: int) -> None:
              "unit_price": "761.904", "retrieved_at": AT}
         ],
         "quotas": [],
+        "quota_codes": [{"code": "L-417A185B", "purchase_option": "on_demand", "families": "p"}],
     }  # fmt: skip
     text = availability_text(document, now=NOW, width=width, colour=False)
     assert {"1,234.56", "761.90"} <= set(amounts(text))

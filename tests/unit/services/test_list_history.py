@@ -24,7 +24,7 @@ from pricing.snapshot import open_snapshot, shipped_snapshot_path, write_snapsho
 DOCUMENT = ["instance_type", "provider", "snapshot_id", "as_of", "periods", "spot_changes", "spot_statistics"]
 PERIOD = [
     "region", "purchase_option", "plan_type", "offering_class", "term_years", "payment_option", "currency", "unit", "unit_price", "first_seen", "last_seen",
-    "change_fraction", "source",
+    "change_fraction", "source", "listed",
 ]  # fmt: skip
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
@@ -175,6 +175,23 @@ def test_prices_of_unlike_terms_regions_and_currencies_are_no_history_of_each_ot
     assert "17" not in {p["unit_price"] for p in document["periods"]}, "spot is no list price"
     only = list_history(snapshot(quotes=quotes), "p5.48xlarge", region=["us-west-1"], purchase_option=["on_demand"])
     assert [p["unit_price"] for p in only["periods"]] == ["68.8"]
+
+
+def test_a_price_that_no_list_has_any_more_is_not_todays(snapshot: Callable[..., Catalog]) -> None:
+    reserved = {"purchase_option": PurchaseOption.RESERVED_1YR, "term_years": 1, "payment_option": "no_upfront"}
+    record = (
+        seen("98.32", "2023-09-18", "2025-04-28"),
+        seen("55.04", "2025-06-23", "2026-07-20"),
+        seen("35", "2025-06-23", "2026-11-28", **reserved),
+    )
+    periods = list_history(snapshot(quotes=(quote("55.04", "2026-11-29"),), price_periods=record), "p5.48xlarge")[
+        "periods"
+    ]
+    assert [(p["purchase_option"], p["unit_price"], p["listed"]) for p in periods] == [
+        ("on_demand", "98.32", True),
+        ("on_demand", "55.04", True),
+        ("reserved_1yr", "35", False),  # withdrawn: the last look has none of it
+    ]
 
 
 def test_a_contracted_price_is_not_the_list_price(snapshot: Callable[..., Catalog]) -> None:

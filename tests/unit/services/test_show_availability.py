@@ -17,7 +17,7 @@ from planner.services.documents import to_json_bytes
 from planner.services.show_availability import show_availability
 from pricing.catalog import Catalog
 from pricing.errors import UnknownName
-from pricing.market import CapacityBlock, PlacementScore, Quota, ZoneOffering
+from pricing.market import CapacityBlock, PlacementScore, Quota, SpotChange, ZoneOffering
 from pricing.model import PurchaseOption, Quote
 from pricing.snapshot import open_snapshot, shipped_snapshot_path, write_snapshot
 
@@ -92,7 +92,7 @@ def snapshot(tmp_path: Path) -> Iterator[Callable[..., Catalog]]:
 def test_the_document_is_that_of_the_contract(snapshot: Callable[..., Catalog]) -> None:
     document = show_availability(snapshot(), "p5.48xlarge", region="US-east-1")
     assert list(document) == [
-        "instance_type", "region", "snapshot_id", "as_of", "zones", "spot_statistics", "interruption", "placement_scores", "capacity_blocks", "quotas",
+        "instance_type", "region", "snapshot_id", "as_of", "zones", "spot_statistics", "interruption", "placement_scores", "capacity_blocks", "quotas", "quota_codes",
     ]  # fmt: skip
     assert document["region"] == "us-east-1"
     assert document["as_of"] == "2026-11-30T12:00:00Z"
@@ -132,6 +132,49 @@ def test_quotas_count_vcpus_and_spot_of_p5_has_its_own(snapshot: Callable[..., C
     assert "192" in verdicts["L-C4BD4855"]
     assert "ask for an increase" in verdicts["L-C4BD4855"]
     assert "may start" in verdicts["L-417A185B"]
+
+
+class Kept:
+    """A record of spot changes that gives what it was given, as far as it is asked for."""
+
+    def __init__(self, *changes: SpotChange) -> None:
+        self.changes = changes
+
+    def spot_changes(self, *, instance_type: str, until: datetime, **_: Any) -> list[SpotChange]:
+        return [c for c in self.changes if c.instance_type == instance_type and c.since <= until]
+
+
+def change(price: str, zone: str, since: datetime) -> SpotChange:
+    return SpotChange(**P5, availability_zone_id=zone, availability_zone=None, unit_price=Decimal(price), since=since)
+
+
+def test_the_moment_since_when_a_spot_price_holds_is_that_of_its_last_change(snapshot: Callable[..., Catalog]) -> None:
+    moment = datetime(2026, 11, 29, 14, 3, 7, tzinfo=UTC)
+    kept = Kept(
+        change("17.0", "use1-az2", datetime(2026, 11, 20, tzinfo=UTC)),
+        change("18.70", "use1-az2", moment),
+        change("19.9", "use1-az1", moment),  # another price than the quoted one: the record lacks a change
+        change("55.04", "use1-az4", datetime(2026, 11, 30, 12, 30, tzinfo=UTC)),  # after the snapshot
+    )
+    zones = show_availability(snapshot(), "p5.48xlarge", region="us-east-1", kept=kept)["zones"]
+    since = {z["availability_zone_id"]: z["spot_since"] for z in zones}
+    assert since == {"use1-az1": None, "use1-az2": "2026-11-29T14:03:07Z", "use1-az4": None}
+    without = show_availability(snapshot(), "p5.48xlarge", region="us-east-1")["zones"]
+    assert {z["spot_since"] for z in without} == {None}
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "codes"),
+    [
+        ("p5.48xlarge", {"on_demand": "L-417A185B", "spot": "L-C4BD4855"}),
+        ("p4d.24xlarge", {"on_demand": "L-417A185B", "spot": "L-7212CCBC"}),
+        ("g5.xlarge", {"on_demand": "L-DB2E81BA", "spot": "L-3819A6DF"}),
+    ],
+)
+def test_the_codes_that_count_a_type_are_known_before_anybody_asked(snapshot: Callable[..., Catalog], instance_type: str, codes: dict[str, str]) -> None:  # fmt: skip
+    document = show_availability(snapshot(quotas=()), instance_type, region="us-east-1")
+    assert document["quotas"] == []
+    assert {c["purchase_option"]: c["code"] for c in document["quota_codes"]} == codes
 
 
 def test_a_type_and_a_region_that_nothing_has(snapshot: Callable[..., Catalog]) -> None:
