@@ -27,16 +27,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 from pricing.addresses import holds_user, marked, told
+from pricing.aws.silence import SILENT_ATTEMPTS
 from pricing.errors import ReplyError, SourceFailed, Unreachable
 
 if TYPE_CHECKING:
     import httpx
 
 ATTEMPTS = 6
-"""Attempts without progress before a file is given up; one that got further than any before counts as the first again."""
+"""Attempts without progress before a file is given up; one that got further than any before counts as the first again. Silence is borne less often."""
 PAUSE_S, LONGEST_PAUSE_S = 0.5, 20.0
 """Pause before the second attempt, doubled each time."""
-CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 5.0, 30.0
+CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 5.0, 20.0
 PART = 1 << 20
 LARGEST_DOCUMENT = 64 << 20
 """Bytes of a file that is read into memory: indexes have some 100 kB, the spot advisor's 6 MB."""
@@ -273,7 +274,7 @@ def _attempted(
     """Return what an attempt gives, the first that gives anything."""
     import httpx  # noqa: PLC0415
 
-    best, failed, total = progress(), 0, 0
+    best, failed, total, silent = progress(), 0, 0, 0
     while True:
         try:
             return once()
@@ -291,9 +292,10 @@ def _attempted(
             raise SourceFailed(source=source, why=f"the file cannot be kept here: {e}", remedy="check the disk") from e
         total += 1
         if (here := progress()) > best:
-            best, failed = here, 0
+            best, failed, silent = here, 0, 0
         failed += 1
-        if failed >= ATTEMPTS:
+        silent = silent + 1 if isinstance(last, httpx.TimeoutException) else 0
+        if failed >= ATTEMPTS or silent >= SILENT_ATTEMPTS:
             raise Unreachable(
                 source=source, why=f"{url} could not be fetched in {total} attempts: {why}", remedy="check the network and any proxy, or try again later"
             ) from last  # fmt: skip

@@ -18,13 +18,15 @@ from typing import Any
 
 from pricing.addresses import told
 from pricing.aws.pace import PRICING_BUCKET, pace
+from pricing.aws.silence import give_up_on_silence
 from pricing.errors import AccessDenied, CredentialsMissing, SourceFailed, Unreachable
 
 ATTEMPTS = 8
 """Attempts of one call, the first included. `adaptive` also slows the client down once a service has throttled it."""
 
 CONNECT_TIMEOUT_S = 5
-READ_TIMEOUT_S = 30
+READ_TIMEOUT_S = 20
+"""Without a byte. A page takes a second or two, and up to 15 s where a service is in trouble; `silence` says how often silence is borne."""
 CONNECTIONS = 32
 """Of one client: every region's prices are asked through the same one, from several threads."""
 SAME_AS_OPERATION = {"service-quotas": "servicequotas"}
@@ -120,6 +122,7 @@ class Aws:
             )
         except (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError, ValueError) as e:
             raise failure(e, source=source, permission=service) from e  # ValueError: an address or region that is none
+        give_up_on_silence(client)
         if service == "pricing":
             pace(client, "pricing.GetProducts", PRICING_BUCKET)
         return client
@@ -150,7 +153,9 @@ class Aws:
 
         def creator(service: str, **more: Any) -> Any:
             more = {"region_name": at, "config": _config()} | more
-            return session.client(service, endpoint_url=self.access.endpoint_url, **more)
+            client = session.client(service, endpoint_url=self.access.endpoint_url, **more)
+            give_up_on_silence(client)
+            return client
 
         fetcher = AssumeRoleCredentialFetcher(
             client_creator=creator, source_credentials=base, role_arn=role_arn, extra_args=extra

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from fakes.file_server import Fault, FileServer, serving
 
@@ -336,3 +337,23 @@ def test_a_file_that_is_used_again_is_young_again(fetch: Fetcher) -> None:
     assert fetch().unchanged
     ages = [time.time() - path.stat().st_mtime for path in (file.path, file.path.with_name("big.csv.json"))]
     assert max(ages) < 3600
+
+
+def test_who_never_answers_is_given_up_after_three_silences_and_who_gets_on_is_not() -> None:
+    asked: list[str] = []
+    said: list[int | None] = [None, None, 503, None, None, None]  # None: no byte within the time-out
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(str(request.url))
+        status = said.pop(0)
+        if status is None:
+            raise httpx.ReadTimeout("timed out")
+        return httpx.Response(status)
+
+    with httpx.Client(transport=httpx.MockTransport(answer)) as client, pytest.raises(Unreachable, match="6 attempts"):
+        fetch_document(client, "http://files.test/index.json", source="test", sleep=lambda _: None)
+    assert len(asked) == 6
+    said += [None] * 6
+    with httpx.Client(transport=httpx.MockTransport(answer)) as client, pytest.raises(Unreachable, match="3 attempts"):
+        fetch_document(client, "http://files.test/index.json", source="test", sleep=lambda _: None)
+    assert len(asked) == 9
