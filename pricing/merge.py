@@ -17,6 +17,7 @@ from typing import Any
 
 from pricing.checks import quote_key
 from pricing.contents import SnapshotContents, sources_of
+from pricing.difference import changes_between
 from pricing.discounts import apply_agreement, as_listed
 from pricing.history import extended
 from pricing.market import Discount, Notice, NoticeKind, SpotStatistics
@@ -193,20 +194,6 @@ def merge(
     )
 
 
-def changes_between(before: Iterable[Quote], after: Iterable[Quote]) -> dict[str, int]:
-    """Return how many prices are new, changed, withdrawn and unchanged, by what is paid."""
-    old = {quote_key(q): (q.effective_unit_price, q.currency, q.unit) for q in before}
-    new = {quote_key(q): (q.effective_unit_price, q.currency, q.unit) for q in after}
-    both = old.keys() & new.keys()
-    changed = sum(old[key] != new[key] for key in both)
-    return {
-        "new": len(new.keys() - old.keys()),
-        "changed": changed,
-        "withdrawn": len(old.keys() - new.keys()),
-        "unchanged": len(both) - changed,
-    }
-
-
 # -- one reading --------------------------------------------------------------------------------------------------
 
 
@@ -280,9 +267,22 @@ def _quotes(
     said += vague_notices(reading.source, vague)
     said += held_notices(reading, held, untold)
     if old:
-        said.append(note(reading.source, reading.scope.region or "all regions", f"spot prices of the shipped tables gave way to those that were read; {named({q.instance_type for q in old} - {q.instance_type for q in new.values()}) or 'no type'} had none", len(old)))  # fmt: skip
+        said.append(_spot_gave_way(reading, old, new.values()))
     said += gone_notices(reading, gone, [*out, *new.values()], origin)
     return [*out, *new.values()]
+
+
+def _spot_gave_way(reading: SourceReading, old: Iterable[Quote], new: Iterable[Quote]) -> Notice:
+    """Return what became of shipped spot prices: how many pools (a type in a zone) were read again, and which are gone."""
+    was, now = (
+        {(q.instance_type, q.availability_zone_id or q.availability_zone) for q in quotes}
+        for quotes in (old, list(new))
+    )
+    gone = len(was - now)
+    nowhere = {name for name, _ in was} - {name for name, _ in now}
+    said = f"spot prices of the shipped tables gave way to those that were read; {gone} spot {'pool' if gone == 1 else 'pools'} of the tables {'is' if gone == 1 else 'are'} gone"
+    said += f", every one of {named(nowhere)}" if nowhere else ""
+    return note(reading.source, reading.scope.region or "all regions", said, len(was))
 
 
 def _rates(before: tuple[Rate, ...], reading: SourceReading, origin: Origin, said: list[Notice]) -> tuple[Rate, ...]:

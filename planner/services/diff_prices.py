@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -10,27 +9,12 @@ from planner.ports import Document
 from planner.services.documents import instant
 from planner.services.list_prices import matching, plain, selected
 from pricing.catalog import Catalog
+from pricing.difference import KEY_FIELDS, Key, by_key
 from pricing.history import same_price
 from pricing.model import Quote, SnapshotMeta
 
-KEY_FIELDS = (
-    "provider",
-    "instance_type",
-    "region",
-    "availability_zone_id",
-    "availability_zone",
-    "purchase_option",
-    "plan_type",
-    "offering_class",
-    "term_years",
-    "payment_option",
-    "currency",
-    "unit",
-)
 CHANGED_FIELDS = (*KEY_FIELDS, "old_unit_price", "new_unit_price", "change_fraction")
 ONE_SIDED_FIELDS = (*KEY_FIELDS, "unit_price")
-
-Key = tuple[Any, ...]
 
 
 def diff_prices(old: Catalog, new: Catalog, *, min_change_fraction: Decimal = Decimal(0), **filters: Any) -> Document:
@@ -66,29 +50,6 @@ def at_least(document: Document, fraction: Decimal) -> Document:
     """Return a difference with only the changes of at least a fraction; what moved less is in no list."""
     least = float(fraction)  # as the changes are: 0.3 is 0.3, not a little more
     return {**document, "changed": [row for row in document["changed"] if abs(row["change_fraction"]) >= least]}
-
-
-def by_key(quotes: Iterable[Quote]) -> dict[Key, Quote]:
-    """Return the quotes by what tells them apart; of several of one thing the one that is in effect last, then the one read last."""
-    found: dict[Key, Quote] = {}
-    for quote in quotes:
-        key = key_of(quote)
-        other = found.get(key)
-        if other is None or newness(quote) > newness(other):
-            found[key] = quote
-    return found
-
-
-def key_of(quote: Quote) -> Key:
-    """Return what tells a price from another. A zone is its id: its name is another zone for another account, and can be missing."""
-    zone = quote.availability_zone_id or quote.availability_zone
-    fields = (name for name in KEY_FIELDS if not name.startswith("availability_zone"))
-    return (zone, *(getattr(quote, name) for name in fields))
-
-
-def newness(quote: Quote) -> tuple[bool, Any, Any]:
-    """Return what orders two quotes of one thing."""
-    return (quote.effective_from is not None, quote.effective_from or quote.retrieved_at.date(), quote.retrieved_at)
 
 
 def order(key: Key) -> Key:

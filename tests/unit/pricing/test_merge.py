@@ -736,3 +736,17 @@ def test_newer_shipped_tables_are_taken_over_and_older_ones_are_not():
     assert prices(result.contents)["aws p5.48xlarge us-west-2"] == "41 price list"
     assert prices(result.contents)["lambda 1x H100 us-south-1"] == "2.99 price list"
     assert "p6.48xlarge" in {t.instance_type for t in result.contents.instance_types}
+
+
+def test_shipped_spot_pools_that_are_gone_are_counted():
+    old = (
+        spot("p5.48xlarge", "use1-az1", "18", source="tables", availability_zone=None),
+        spot("p5.48xlarge", "use1-az2", "19", source="tables", availability_zone=None),
+        spot("g6.xlarge", "use1-az1", "0.3", source="tables", availability_zone=None),
+    )
+    floor = replace(FLOOR, quotes=tuple(q for q in FLOOR.quotes if q.purchase_option is not PurchaseOption.SPOT) + old)
+    result = merge(floor, floor, [spot_reading(spot("p5.48xlarge", "use1-az1", "18.5"))], at=NOW)
+    (said,) = [n for n in result.contents.notices if "gave way to those that were read" in n.detail]
+    assert said.detail.endswith("; 2 spot pools of the tables are gone, every one of g6.xlarge")
+    assert said.count == 3
+    assert result.changes == {"new": 0, "changed": 1, "withdrawn": 2, "unchanged": 5}

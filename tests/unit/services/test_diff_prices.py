@@ -16,6 +16,7 @@ import pytest
 from planner.services.diff_prices import diff_prices
 from planner.services.documents import to_json_bytes
 from pricing.catalog import Catalog
+from pricing.difference import changes_between
 from pricing.errors import UnknownName
 from pricing.model import PurchaseOption, Quote
 from pricing.snapshot import open_snapshot, shipped_snapshot_path, write_snapshot
@@ -135,3 +136,26 @@ def test_of_two_quotes_of_one_thing_the_one_in_effect_last_counts(snapshot: Call
     later = quote("g5.xlarge", "1.0", effective_from=date(2026, 6, 1))
     old, new = snapshot(OLD, earlier, later), snapshot(NEW, later)
     assert diff_prices(old, new)["unchanged"] == 1
+
+
+def test_the_counts_of_a_refresh_are_those_of_the_comparison(snapshot: Callable[..., Catalog]) -> None:
+    """One zone with and without its name, one price with more decimals, one in another currency: told alike by both."""
+    zone = {"purchase_option": PurchaseOption.SPOT, "availability_zone_id": "use1-az4"}
+    before = (
+        quote("p5.48xlarge", "18.1", **zone),
+        quote("p5en.48xlarge", "20.2", **zone),
+        quote("g6.xlarge", "0.80480"),
+        quote("g5.xlarge", "1.006"),
+        quote("p4d.24xlarge", "21.957642"),
+    )
+    after = (
+        quote("p5.48xlarge", "18.5", **zone, availability_zone="us-east-1c"),  # the same pool, dearer
+        quote("p5en.48xlarge", "20.2", **(zone | {"availability_zone_id": "use1-az5"})),  # another pool
+        quote("g6.xlarge", "0.8048"),
+        quote("g5.xlarge", "7.2", currency="CNY"),
+        quote("p4d.24xlarge", "21.95764"),
+    )
+    assert changes_between(before, after) == {"new": 2, "changed": 1, "withdrawn": 2, "unchanged": 2}
+    document = diff_prices(snapshot(OLD, *before), snapshot(NEW, *after))
+    listed = {name: len(document[name]) for name in ("added", "changed", "removed")}
+    assert (listed, document["unchanged"]) == ({"added": 2, "changed": 1, "removed": 2}, 2)
