@@ -319,6 +319,8 @@ def _tell(state: State, said: Mapping[str, Any]) -> None:
             log.warning(
                 "%s%s: %s", failed["source"], f" ({failed['region']})" if failed["region"] else "", failed["why"]
             )
+        for missing in document["faults"]:
+            log.warning("%s: %s", missing["subject"], missing["detail"])
         for fault in faults_in(document["alerts"]):
             log.warning("alerts: %s", fault)
     elif said.get("busy"):

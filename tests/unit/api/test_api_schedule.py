@@ -12,7 +12,18 @@ from typing import Any
 
 import pytest
 
-from planner.api.schedule import LOCK_FILE, STATE_FILE, Plan, Schedule, State, after, pause_s, plan_of, seconds_of
+from planner.api.schedule import (
+    LOCK_FILE,
+    STATE_FILE,
+    Plan,
+    Schedule,
+    State,
+    _tell,
+    after,
+    pause_s,
+    plan_of,
+    seconds_of,
+)
 
 NOW = datetime(2026, 7, 20, 12, tzinfo=UTC)
 
@@ -58,7 +69,7 @@ def test_pause_after_failures_doubles_up_to_the_interval(failures: int, busy: bo
 
 def document(**more: Any) -> dict[str, Any]:
     read = {"source": "spot", "region": "us-east-1", "state": "read", "why": None, "kept_as_of": None}
-    return {"snapshot_id": "abc", "published": True, "sources": [read], "alerts": []} | more
+    return {"snapshot_id": "abc", "published": True, "sources": [read], "faults": [], "alerts": []} | more
 
 
 def test_state_after_a_whole_refresh() -> None:
@@ -92,6 +103,18 @@ def test_a_broken_file_of_watches_is_told_and_is_no_failure() -> None:
     assert state.alert_faults == ("no alert was made: alerts.toml: is not TOML",)
     assert (state.failures, state.why, state.last_published) == (0, None, "2026-07-20T12:00:00Z")
     assert after(state, {"document": document()}, now=NOW).alert_faults == ()
+
+
+def test_what_was_not_recorded_is_told_in_the_log_and_is_no_failure_of_the_prices(caplog: pytest.LogCaptureFixture) -> None:  # fmt: skip
+    said = {
+        "document": document(faults=[{"subject": "database", "detail": "not recorded: the snapshot: it is locked"}])
+    }
+    state = after(State(failures=1), said, now=NOW)
+    _tell(state, said)
+    assert (state.failures, state.why) == (0, None)
+    assert [r.getMessage() for r in caplog.records if r.levelname == "WARNING"] == [
+        "database: not recorded: the snapshot: it is locked"
+    ]
 
 
 def test_state_after_a_failure_tells_no_paths() -> None:
