@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from pricing.errors import NotReadable
 
@@ -28,16 +28,30 @@ def open_plain(path: Path) -> BinaryIO:
     try:
         number = os.open(path, os.O_RDONLY | NOT_WAITING)
     except (OSError, ValueError) as e:  # ValueError: a name that no file can have
-        raise NotReadable(path=str(path), why=reason(e)) from e
+        raise NotReadable(path=str(path), why=_not_plain(path) or reason(e)) from e
+    return _opened(number, path, "rb")
+
+
+def _opened(number: int, path: Path, mode: str) -> BinaryIO:
     try:
-        what = other_than_plain(number)
+        what = _kind(os.fstat(number).st_mode)
         if what is None:
-            return os.fdopen(number, "rb")
+            return cast("BinaryIO", os.fdopen(number, mode))
     except BaseException:
         os.close(number)
         raise
     os.close(number)
     raise NotReadable(path=str(path), why=f"{what}; give a plain file")
+
+
+def open_to_append(path: Path) -> BinaryIO:
+    """Return a plain file open for adding to its end, made where its folder is there; NotReadable for whatever else is there."""
+    try:
+        number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | NOT_WAITING, 0o666)
+    except (OSError, ValueError) as e:
+        why = f"there is no folder {path.parent}" if isinstance(e, FileNotFoundError) else reason(e)
+        raise NotReadable(path=str(path), why=_not_plain(path) or why) from e
+    return _opened(number, path, "ab")
 
 
 def read_plain(path: Path, *, most_bytes: int) -> bytes:
@@ -69,9 +83,17 @@ def not_utf8(data: bytes, at: int) -> str:
     return f"line {line}: is not text in UTF-8 (perhaps Latin-1 or Windows-1252); save the file in UTF-8"
 
 
-def other_than_plain(number: int) -> str | None:
-    """Return what an open file is where it is no plain file; None where it is one."""
-    mode = os.fstat(number).st_mode
+def _not_plain(path: Path) -> str | None:
+    """Return what is there in the place of a plain file that could not be opened; None where nothing is, or it cannot be told."""
+    try:
+        what = _kind(path.stat().st_mode)
+    except (OSError, ValueError):
+        return None
+    return None if what is None else f"{what}; give a plain file"
+
+
+def _kind(mode: int) -> str | None:
+    """Return what a file of this mode is where it is no plain file; None where it is one."""
     if stat.S_ISREG(mode):
         return None
     return next((what for test, what in WHAT_IT_IS if test(mode)), "is no plain file")

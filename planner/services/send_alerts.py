@@ -10,7 +10,7 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,18 @@ from typing import Any
 from planner.ports import Document
 from planner.services.documents import instant, unit_price
 from planner.services.list_prices import price
+from pricing.addresses import told
 from pricing.alerts import Alert, Baseline, FileSink, Watches, WebhookSink, alerts_of, blind, loopback, parse_watches
 from pricing.catalog import Catalog
-from pricing.errors import SheetError
+from pricing.errors import NotReadable, SheetError, first_of
+from pricing.model import INSTANCE_HOUR, PurchaseOption, Quote
+from pricing.plain_files import open_to_append, read_text, reason
+from pricing.refresh.said import amount
 
 WATCHES_FILE = "alerts.toml"
 STATE_FILE = "alerts-state.json"
 STATE_VERSION = 1
+LARGEST_WATCHES, LARGEST_STATE = 4 * 2**20, 256 * 2**20
 MOST_WAITING = 5_000  # alerts that one sink is owed; the oldest go first
 A_POST = 500  # alerts in one request
 KEY_FIELDS = (
@@ -53,11 +58,8 @@ class State:
 
 
 def read_watches(path: Path) -> Watches:
-    """Return what a file of watches says; SheetError with every fault, OSError where it cannot be read."""
-    try:
-        return parse_watches(path.read_text(encoding="utf-8"), name=path.name)
-    except UnicodeDecodeError as e:
-        raise SheetError(sheet=path.name, faults=(f"is not text in UTF-8: {e.reason}",)) from e
+    """Return what a file of watches says; SheetError with every fault, NotReadable where it is no plain file of text."""
+    return parse_watches(read_text(path, most_bytes=LARGEST_WATCHES), name=path.name)
 
 
 def alerts_after(
@@ -73,7 +75,7 @@ def alerts_after(
     except Exception as e:  # noqa: BLE001 - what is published stays published, whatever is wrong with telling of it
         return [
             _fault(
-                f"no alert was made: {watches_file}: {type(e).__name__}: {' '.join(str(e).split()) or 'no reason'}",
+                f"no alert was made: {watches_file}: {type(e).__name__}: {told(str(e)) or 'no reason'}",
                 watches_file,
             )
         ]
@@ -82,15 +84,15 @@ def alerts_after(
 def _alerts_after(
     previous_catalog: Catalog, new_catalog: Catalog, watches_file: Path, state_file: Path, now: datetime
 ) -> list[Document]:
-    if not watches_file.exists():
+    if not os.path.lexists(watches_file):
         return []
     faults: list[Document] = []
     try:
         watches = read_watches(watches_file)
     except SheetError as e:
-        return [_fault(f"no alert was made: {watches_file}: {'; '.join(e.faults)}", watches_file)]
-    except OSError as e:
-        return [_fault(f"no alert was made: {watches_file}: cannot be read: {e.strerror or e}", watches_file)]
+        return [_fault(f"no alert was made: {watches_file}: {'; '.join(first_of(e.faults))}", watches_file)]
+    except NotReadable as e:
+        return [_fault(f"no alert was made: {watches_file}: cannot be read: {e.why}", watches_file)]
     state = _loaded(state_file, faults)
     quotes = new_catalog.quotes()
     faults += [_fault(f"{watches_file}: {line}", watches_file) for line in blind(watches.watches, quotes)]
@@ -131,8 +133,9 @@ def _document(alert: Alert, snapshot_id: str, now: datetime) -> Document:
     said = price(quote)
     where = " ".join(filter(None, (quote.region, quote.availability_zone_id or quote.availability_zone)))
     message = (
-        f"{alert.watch}: {quote.instance_type} {where} {quote.purchase_option.value} {unit_price(base.unit_price)} to "
-        f"{unit_price(quote.effective_unit_price)} {quote.currency} per hour ({100 * alert.change_fraction:+.1f} %) since {base.at:%Y-%m-%d}"
+        f"{alert.watch}: {quote.instance_type} {where} {_bought(quote)}: {amount(base.unit_price)} to "
+        f"{amount(quote.effective_unit_price)} {quote.currency} {_per(quote)} ({100 * alert.change_fraction:+.1f} %) "
+        f"since {base.at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     )
     key = f"{snapshot_id}|{alert.watch}|{[said[name] for name in KEY_FIELDS]}"
     return {
@@ -149,6 +152,18 @@ def _document(alert: Alert, snapshot_id: str, now: datetime) -> Document:
         "source": quote.source,
         "message": message,
     }
+
+
+def _bought(quote: Quote) -> str:
+    """Return how a price is paid, as lists of prices say it: "on-demand", "reserved 1yr, all upfront, standard"."""
+    option = quote.purchase_option
+    terms = (quote.payment_option, quote.plan_type, quote.offering_class)
+    words = ["on-demand" if option is PurchaseOption.ON_DEMAND else option.value, *filter(None, terms)]
+    return ", ".join(word.replace("_", " ") for word in words)
+
+
+def _per(quote: Quote) -> str:
+    return "per hour" if quote.unit == INSTANCE_HOUR else f"per {quote.unit.replace('_', ' ')}"
 
 
 def faults_in(alerts: Iterable[Document], *, folders: bool = True) -> list[str]:
@@ -175,15 +190,17 @@ def _delivered(sink: FileSink | WebhookSink, alerts: Sequence[Document], folder:
 
 
 def _appended(path: Path, alerts: Iterable[Document]) -> tuple[int, str | None]:
+    """Add a line an alert to a plain file, which may be a new one in a folder that is there; nothing is waited for."""
     lines = [json.dumps(alert, ensure_ascii=False) + "\n" for alert in alerts]
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as file:
-            file.write("".join(lines))
+        with open_to_append(path) as file:
+            file.write("".join(lines).encode())
             file.flush()
             os.fsync(file.fileno())
+    except NotReadable as e:
+        return 0, f"cannot be written: {e.why}"
     except OSError as e:
-        return 0, f"cannot be written: {e.strerror or e}"
+        return 0, f"cannot be written: {reason(e)}"
     return len(lines), None
 
 
@@ -214,18 +231,20 @@ def _posted(sink: WebhookSink, alerts: Sequence[Document]) -> tuple[int, str | N
                 sent += len(batch)
     except httpx.TimeoutException:
         return sent, f"no answer within {sink.timeout_s:g} s"
-    except (httpx.InvalidURL, UnicodeError) as e:  # a host that no name can be
-        return sent, f"is no address: {e}"
+    except (httpx.InvalidURL, UnicodeError):  # a host that no name can be; its words could repeat what is secret
+        return sent, "is no address"
     except httpx.HTTPError as e:
-        return sent, f"no connection: {e}" if str(e) else "no connection"
+        return sent, f"no connection: {told(str(e))}" if str(e) else "no connection"
     return sent, None
 
 
 def _loaded(path: Path, faults: list[Document]) -> State:
     """Return what is remembered; a record that cannot be read is begun anew, and that is said."""
     state = State()
+    if not os.path.lexists(path):
+        return state
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
+        said = json.loads(read_text(path, most_bytes=LARGEST_STATE))
         if (version := said["version"]) != STATE_VERSION:
             faults.append(_fault(f"{path}: the record of alerts is of version {version} and is begun anew", path))
             return State()
@@ -237,10 +256,9 @@ def _loaded(path: Path, faults: list[Document]) -> State:
                 at=datetime.fromisoformat(row["at"]),
             )
         state.waiting |= {str(name): list(kept) for name, kept in said["waiting"].items()}
-    except FileNotFoundError:
-        pass
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, InvalidOperation) as e:
-        faults.append(_fault(f"{path}: the record of alerts cannot be read and is begun anew: {e}", path))
+    except (NotReadable, ValueError, KeyError, TypeError, AttributeError, InvalidOperation, RecursionError) as e:
+        why = e.why if isinstance(e, NotReadable) else str(e)
+        faults.append(_fault(f"{path}: the record of alerts cannot be read and is begun anew: {why}", path))
         return State()
     return state
 

@@ -178,7 +178,7 @@ def test_on_a_terminal_there_is_a_bar_that_is_taken_away(shell):
         (("--profile", "nobody"), "planner prices refresh: --profile: unknown profile 'nobody'; `aws configure list-profiles` lists them"),
         (("--role-arn", "reader"), "planner prices refresh: --role-arn: 'reader' is not the ARN of a role; write it as arn:aws:iam::123456789012:role/NAME"),
         (("--role-arn", "arn:aws:iam::123:role/reader"), "planner prices refresh: --role-arn: 'arn:aws:iam::123:role/reader' is not the ARN of a role"),
-        (("--discounts", "none.toml"), "planner prices refresh: --discounts: 'none.toml' cannot be read: No such file or directory"),
+        (("--discounts", "none.toml"), "planner prices refresh: --discounts: none.toml: No such file or directory"),
         (("--external-id", "x"), "planner prices refresh: --external-id: goes with --role-arn, which is missing"),
         (("--region", ","), "planner prices refresh: --region: needs a value"),
     ],

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 MOST_WORKERS = 64
+LARGEST_AGREEMENT = 4 * 2**20  # bytes
 SHORTEST_S = 60.0
 """From one refresh to the next at least: spot prices move every few minutes, and the quotas of AWS's calls are of minutes."""
 
@@ -149,12 +150,14 @@ def _watches(file: str | None) -> Path | None:
     if file is None:
         return None
     from planner.services.send_alerts import read_watches
-    from pricing.errors import SheetError
+    from pricing.errors import NotReadable, SheetError, first_of
 
     try:
         read_watches(Path(file))
+    except NotReadable as e:
+        raise UsageError(f"--alerts: {e}") from e
     except SheetError as e:
-        raise UsageError(f"--alerts: {file}: {'; '.join(e.faults)}") from e
+        raise UsageError(f"--alerts: {file}: {'; '.join(first_of(e.faults))}") from e
     return Path(file)
 
 
@@ -209,13 +212,13 @@ def check_identity(profile: str | None, role_arn: str | None) -> None:
 
 def _discounts(path: str) -> tuple[Discount, ...]:
     from pricing.discounts import parse_agreement
+    from pricing.errors import NotReadable
+    from pricing.plain_files import read_text
 
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as e:
-        raise UsageError(f"--discounts: {path!r} cannot be read: {e.strerror or e}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"--discounts: {path}: is not a text in UTF-8") from None
+        text = read_text(Path(path), most_bytes=LARGEST_AGREEMENT)
+    except NotReadable as e:
+        raise UsageError(f"--discounts: {e}") from e
     return parse_agreement(text, Path(path).name)
 
 

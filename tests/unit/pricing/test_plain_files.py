@@ -52,7 +52,7 @@ def test_a_loop_of_links_a_folder_and_a_socket_are_refused(tmp_path: Path) -> No
     assert refused(tmp_path) == "is a folder; give a plain file"
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "s"))
-        assert refused(tmp_path / "s") == os.strerror(6)  # ENXIO: a socket cannot be opened
+        assert refused(tmp_path / "s") == "is a socket; give a plain file"
 
 
 def test_names_that_no_file_can_have(tmp_path: Path) -> None:

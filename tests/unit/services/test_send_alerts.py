@@ -1,15 +1,17 @@
 """Alerts to files and webhooks: told once, kept when they cannot be told, and never in the way of a snapshot."""
 
 import json
+import os
 import threading
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from planner.services.send_alerts import alerts_after
+from planner.services.send_alerts import _document, alerts_after
+from pricing.alerts import Alert, Baseline
 from pricing.model import PurchaseOption
 from pricing.snapshot import open_snapshot, write_snapshot
 from pricing.static import load_tables
@@ -103,12 +105,14 @@ def lines(path) -> list[dict]:
 
 
 def test_a_move_is_a_line_in_the_file_and_told_once(tell, tmp_path):
+    (tmp_path / "told").mkdir()
     watches = WATCH + '[[file]]\npath = "told/alerts.jsonl"\n'
     (alert,) = tell("98.32", "55.04", watches)
     assert (alert["old_unit_price"], alert["new_unit_price"]) == ("98.32", "55.04")
     assert alert["change_fraction"] == pytest.approx(-0.4402, abs=1e-4)
     assert (
-        alert["message"] == "P5: p5.48xlarge us-east-1 on_demand 98.32 to 55.04 USD per hour (-44.0 %) since 2026-07-20"
+        alert["message"]
+        == "P5: p5.48xlarge us-east-1 on-demand: 98.32 to 55.04 USD per hour (-44.0 %) since 2026-07-20 00:00 UTC"
     )
     assert alert["deliveries"] == [{"sink": "file told/alerts.jsonl", "delivered": True, "why": None}]
     (line,) = lines(tmp_path / "told" / "alerts.jsonl")
@@ -215,7 +219,7 @@ def test_watches_that_cannot_be_read_are_said_and_not_raised(tell):
         (WATCH + '[[webhook]]\nurl = "http://127.0.0.1:1/"\ntimeout_s = nan', "timeout_s must be above 0 and at most 60"),
         (WATCH + '[[file]]\npath = "~nobody-of-this-name/alerts"', "file ~nobody-of-this-name/alerts: cannot be written: "),
         (WATCH + '[[file]]\npath = "' + "a" * 5000 + '"', "cannot be written: File name too long"),
-        (WATCH + '[[webhook]]\nurl = "https://' + "a" * 70 + '..example/"', "is no address: "),
+        (WATCH + '[[webhook]]\nurl = "https://' + "a" * 70 + '..example/"', "is no address; 1 alert kept"),
         ("a = " + "[" * 5000, "is not TOML"),
     ],
 )  # fmt: skip
@@ -224,6 +228,76 @@ def test_odd_watches_are_a_fault_and_never_raise(tell, watches, why):
     assert fault["kind"] == "fault"
     assert why in fault["message"]
     assert "\n" not in fault["message"]
+
+
+def test_a_commitment_is_told_with_its_terms_and_few_decimals(snapshots, tmp_path):
+    """20.7 and 41.4 an hour, an upfront of 6,000 over 8,760 h among them: 21.384931506849… is told with six decimals."""
+    reserved = replace(
+        next(q for q in snapshots["56"].quotes() if q.instance_type == "p5.48xlarge"),
+        purchase_option=PurchaseOption.RESERVED_1YR,
+        payment_option="partial_upfront",
+        offering_class="standard",
+        plan_type=None,
+        region="us-east-1",
+        effective_unit_price=Decimal("41.4"),
+    )
+    base = Baseline(
+        unit_price=Decimal("20.7") + Decimal(6000) / 8760,
+        currency="USD",
+        unit=reserved.unit,
+        at=datetime(2026, 11, 29, 8, 30, tzinfo=timezone(timedelta(hours=2))),
+    )
+    document = _document(Alert(watch="w", quote=reserved, baseline=base, change_fraction=Decimal("0.936")), "s", NOW)
+    assert (
+        document["message"]
+        == "w: p5.48xlarge us-east-1 reserved 1yr, partial upfront, standard: 21.384932 to 41.4 USD per hour (+93.6 %) since 2026-11-29 06:30 UTC"
+    )
+    assert document["old_unit_price"] == "21.384931506849"
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("pipe", "cannot be written: is a named pipe, which may never end; give a plain file; 1 alert kept"),
+        ("device", "cannot be written: is a device, which may never end; give a plain file; 1 alert kept"),
+        ("folder", "cannot be written: is a folder; give a plain file; 1 alert kept"),
+        ("loop", f"cannot be written: {os.strerror(40)}; 1 alert kept"),
+        ("none/here", "cannot be written: there is no folder "),
+    ],
+)
+def test_a_sink_that_is_no_plain_file_is_a_fault_at_once(tell, tmp_path, kind, why):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "device").symlink_to("/dev/zero")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "loop").symlink_to("loop")
+    *_, fault = tell("98.32", "55.04", WATCH + f'[[file]]\npath = "{kind}"')
+    assert why in fault["message"]
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_pipe_with_a_reader_is_none_the_better(tell, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        *_, fault = tell("98.32", "55.04", WATCH + '[[file]]\npath = "pipe"')
+        assert "is a named pipe" in fault["message"]
+        assert os.read(reader, 10) == b""
+    finally:
+        os.close(reader)
+
+
+@pytest.mark.parametrize("name", ["alerts.toml", "state.json"])
+def test_a_pipe_in_the_place_of_a_file_of_ours_is_a_fault_at_once(tell, tmp_path, name):
+    if name == "state.json":
+        (tmp_path / "alerts.toml").write_text(WATCH, encoding="utf-8")
+    os.mkfifo(tmp_path / name)
+    assert any("cannot be read" in a["message"] and "named pipe" in a["message"] for a in tell("98.32", "55.04"))
+
+
+def test_the_path_of_a_hook_is_never_told(tell):
+    *_, fault = tell("98.32", "55.04", WATCH + '[[webhook]]\nurl = "http://127.0.0.1:1/services/s3cret"')
+    assert fault["message"].startswith("webhook http://127.0.0.1:1 (")
+    assert "s3cret" not in json.dumps(fault)
 
 
 def test_whatever_goes_wrong_with_alerts_is_one_line(tell, tmp_path, monkeypatch):
