@@ -46,7 +46,6 @@ def as_they_stand(
     blocks: Iterable[CapacityBlock] = (),
     discounts: Sequence[Discount] = (),
     rates: Mapping[str, Decimal] | None = None,  # units per USD
-    stated_on: date | None = None,
 ) -> Today:
     """Return the quotes of a snapshot as they stand at a moment, in their order."""
     offered = {block.offering_id: block for block in blocks}
@@ -55,7 +54,7 @@ def as_they_stand(
     if changed or (started and discounts):
         kept = _as_agreed(kept, discounts, at.date())
     if rates:
-        kept = tuple(_converted(quote, rates, stated_on or at.date()) for quote in kept)
+        kept = tuple(_converted(quote, rates, at.date()) for quote in kept)
     turned = {
         f"{line.source} {line.agreement} {'holds' if in_effect(line, at.date()) else 'does not hold'}"
         for line in changed

@@ -46,7 +46,6 @@ def prices_today(
         blocks=blocks,
         discounts=catalog.discounts,
         rates=usd_rates(request.usd_rate),
-        stated_on=now.date(),
     )
 
 

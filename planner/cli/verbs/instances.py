@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from planner.cli.errors import Exit
-from planner.cli.options import day, limit_of, listed, some
+from planner.cli.options import add_snapshot_flag, limit_of, listed, snapshot_of, some
 from planner.ports import Document
 
 TABLE_ROWS = 60
@@ -22,7 +22,7 @@ def add_flags(parser: ArgumentParser) -> None:
         parser.add_argument(
             f"--{flag}", action="append", type=some, metavar="TEXT", help=f"{what} (repeatable or comma-separated)"
         )
-    parser.add_argument("--prices-as-of", metavar="YYYY-MM-DD", help="use the newest price snapshot not after this day")
+    add_snapshot_flag(parser)
     parser.add_argument(
         "--limit", metavar="N", help=f"at most so many types (default: {TABLE_ROWS} in a table, all in json and csv)"
     )
@@ -35,7 +35,7 @@ def run(args: Namespace) -> int:
     from planner.services.list_instances import list_instances
 
     limit = limit_of(args.limit)
-    catalog = open_catalog(day("--prices-as-of", args.prices_as_of) if args.prices_as_of else None)
+    catalog = open_catalog(snapshot_of(args))
     document = list_instances(
         catalog,
         instance_type=listed(args.instance),

@@ -14,6 +14,7 @@ import pytest
 
 from planner.recommend.errors import BadRequest
 from planner.recommend.request import EstimateRequest, RecommendRequest
+from planner.services.documents import to_json_bytes
 from planner.services.estimate import estimate
 from planner.services.find_model import find_model
 from planner.services.recommend import recommend
@@ -326,3 +327,24 @@ def test_look_ups_do_not_grow_with_the_types(ask: Any, monkeypatch: pytest.Monke
     for table in ("interruptions", "spot_statistics", "capacity_blocks"):
         assert sum(f"FROM {table} " in query for query in asked) == 1
     assert len(asked) < 15
+
+
+def without_ages(value: Any) -> Any:
+    """Return a document without what follows the clock."""
+    if isinstance(value, dict):
+        return {k: without_ages(v) for k, v in value.items() if k not in {"age_hours", "stale", "after_clock"}}
+    return [without_ages(each) for each in value] if isinstance(value, list) else value
+
+
+def test_of_a_named_snapshot_the_answer_is_the_same_after_its_blocks_have_begun(ask: Any) -> None:
+    first, later = (ask(with_blocks(WEEK), **P5, prices_as_of="abcdef", now=NOW + timedelta(days=n)) for n in (0, 40))
+    assert [r["instance_type"] for r in first["recommendations"]] == ["p5.48xlarge"]
+    assert to_json_bytes(without_ages(first)) == to_json_bytes(without_ages(later))
+    assert ask(with_blocks(WEEK), **P5, now=NOW + timedelta(days=40))["recommendations"] == [], (
+        "asked for today it is gone"
+    )
+
+
+def test_of_a_named_snapshot_a_stated_rate_has_its_day(ask: Any) -> None:
+    first, later = (ask(CHINA, **NINGXIA, usd_rate=("CNY=7.1",), prices_as_of="abcdef", now=NOW + timedelta(days=n)) for n in (0, 40))  # fmt: skip
+    assert to_json_bytes(without_ages(first)) == to_json_bytes(without_ages(later))
