@@ -15,7 +15,7 @@ from planner.cli.history_chart import Line, Step, chart
 from planner.cli.list_tables import bought_cell, money_column, price_text, purchase, short
 from planner.cli.output import printable
 from planner.cli.paint import BAD, CARE, GOOD, QUIET, STRONG, Cell, Column, rendered, table
-from planner.services.documents import age_hours
+from planner.services.documents import after_clock, age_hours
 from planner.services.list_history import KEY_FIELDS
 
 Document = Mapping[str, Any]
@@ -44,7 +44,7 @@ def history_text(
         Text.assemble(
             (printable(document["instance_type"]), STRONG),
             f" ({document['provider']}){where}, per hour of one instance; snapshot {str(document['snapshot_id'])[:12]}, "
-            f"last seen {day_of(document['as_of'])}, {age(age_hours(moment(document['as_of']), now))}",
+            f"last seen {day_of(document['as_of'])}, {age_since(moment(document['as_of']), now)}",
         )
     ]
     if periods:
@@ -74,6 +74,11 @@ def history_text(
     if not (periods or statistics or changes) and not spot_hint:
         parts.append(Text("No price of it was seen under these filters."))
     return rendered(parts, width=width, colour=colour)
+
+
+def age_since(at: datetime, now: datetime) -> str:
+    """Return the age of a figure in words; of one that is dated after the clock that the clock is to be checked."""
+    return "in the future: check the clock" if after_clock(at, now) else age(age_hours(at, now))
 
 
 def cut_line(found: int, most: int, noun: str, narrow: str) -> list[RenderableType]:

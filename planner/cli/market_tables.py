@@ -10,12 +10,11 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from planner.cli.figures import ABSENT, age, count, day_of, dollars, figure
-from planner.cli.history_table import change_cell, cut_line, known_share, moment, statistics_columns
+from planner.cli.history_table import age_since, change_cell, cut_line, known_share, moment, statistics_columns
 from planner.cli.list_tables import bought_cell, money_column
 from planner.cli.output import printable
 from planner.cli.paint import BAD, CARE, GOOD, QUIET, STRONG, Cell, Column, indented, rendered, table
 from planner.recommend.offers import LOCAL_ZONE
-from planner.services.documents import age_hours
 
 Document = Mapping[str, Any]
 REFRESH_OF = {
@@ -31,14 +30,25 @@ REFRESH_OF = {
 BLOCK_ROWS = 12
 
 
-def snapshots_text(document: Document, *, found: int, folder: str, width: int, colour: bool) -> str:
+def snapshots_text(
+    document: Document, *, found: int, folder: str, width: int, colour: bool, now: datetime | None = None
+) -> str:
     """Return the snapshots for a terminal of `width` columns."""
     shown = document["snapshots"]
     columns = [
         Column("Snapshot", cells=[Cell(s["snapshot_id"], style=STRONG if n == 0 else "") for n, s in enumerate(shown)]),
         Column("Day", cells=[Cell(s["day"]) for s in shown]),
         Column("Origin", cells=[Cell(s["origin"]) for s in shown]),
-        Column("On-demand prices", keep=1, cells=[Cell(f"{day_of(s['as_of'])}, {age(s['age_hours'])}") for s in shown]),
+        Column(
+            "On-demand prices",
+            keep=1,
+            cells=[
+                Cell(
+                    f"{day_of(s['as_of'])}, {age(s['age_hours']) if now is None else age_since(moment(s['as_of']), now)}"
+                )
+                for s in shown
+            ],
+        ),
         Column("Quotes", right=True, cells=[Cell(f"{s['quotes']:,}") for s in shown]),
         Column("Types", right=True, keep=3, cells=[Cell(f"{s['instance_types']:,}") for s in shown]),
         Column("Size", right=True, keep=2, cells=[Cell(f"{figure(s['bytes'] / 1e6)} MB") for s in shown]),
@@ -141,8 +151,10 @@ def aged(text: str | None, now: datetime) -> str:
     if text is None:
         return ABSENT
     if "T" in text:
-        return age(age_hours(moment(text), now))
+        return age_since(moment(text), now)
     days = (now.astimezone(UTC).date() - date.fromisoformat(text)).days
+    if days < -1:  # a day ahead can be the time zone's doing
+        return "in the future: check the clock"
     return "today" if days <= 0 else "yesterday" if days == 1 else age(24 * days)
 
 

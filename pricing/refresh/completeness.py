@@ -115,7 +115,7 @@ def shortfall(base: SnapshotContents, before: Before, reading: SourceReading, or
 
 
 def _incomplete(now: int, what: str, had: int) -> str:
-    return f"incomplete: {now} {what}, {had} before; --accept-incomplete takes it as it is"
+    return f"incomplete: {now} {what}, {had} before, so the answer was not taken (it would be with --accept-incomplete)"
 
 
 def newest(contents: SnapshotContents, failure: Failure) -> datetime | None:

@@ -33,7 +33,9 @@ def run(args: Namespace) -> int:
     def table(answer: Document, *, width: int, colour: bool) -> str:
         from planner.cli.market_tables import snapshots_text
 
-        return snapshots_text(answer, found=found, folder=str(snapshots_dir()), width=width, colour=colour)
+        return snapshots_text(
+            answer, found=found, folder=str(snapshots_dir()), width=width, colour=colour, now=utc_now()
+        )
 
     show(document, args.format, rows=rows, table=table)
     return Exit.ANSWER

@@ -12,7 +12,7 @@ from planner.cli.billed_table import billed_text
 from planner.cli.history_table import history_text
 from planner.cli.import_table import import_text
 from planner.cli.list_tables import prices_text
-from planner.cli.market_tables import availability_text, diff_text, snapshots_text
+from planner.cli.market_tables import aged, availability_text, diff_text, snapshots_text
 from planner.cli.paint import Cell, Column, rendered, table
 from planner.cli.refresh_table import refresh_text
 
@@ -231,6 +231,17 @@ def test_prices_snapshots(width: int) -> None:
     assert "1,234,567" in text
     assert "…" not in text
     assert max(map(len, text.splitlines())) <= width
+
+
+def test_a_figure_that_is_dated_ahead_has_no_age() -> None:
+    """Clocks differ by an hour at most; a day without an hour can be the next one by the time zone."""
+    ahead = {"snapshot_id": "0123456789abcdef", "day": "2026-07-21", "origin": "refresh", "as_of": "2026-07-20T14:00:00Z", "age_hours": 0, "quotes": 1, "instance_types": 1, "bytes": 1}  # fmt: skip
+    text = snapshots_text({"snapshots": [ahead], "unreadable": []}, found=1, folder="/tmp", width=120, colour=False, now=NOW)  # fmt: skip
+    assert "2026-07-20, in the future: check the clock" in text
+    assert "less than an hour old" not in text
+    assert aged("2026-07-20T12:30:00Z", NOW) == "less than an hour old"
+    assert aged("2026-07-20T13:30:00Z", NOW) == aged("2026-07-22", NOW) == "in the future: check the clock"
+    assert aged("2026-07-21", NOW) == aged("2026-07-20", NOW) == "today"
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -335,6 +335,10 @@ def test_89_of_100_prices_are_refused_and_90_are_not():
     base = merged(price_list(*hundred)).contents
     few = merged(price_list(*hundred[:89]), base=base)
     assert few.refused["price_list", "us-east-1"].startswith("incomplete: 89 on_demand prices, 100 before")
+    (kept,) = [n.detail for n in few.notices if n.kind is NoticeKind.KEPT]
+    assert (
+        "before, so the answer was not taken (it would be with --accept-incomplete); its last good figures, of" in kept
+    )
     assert prices(few.contents) == prices(base)
     assert few.accepted == 0
     assert merged(price_list(*hundred[:90]), base=base).refused == {}
