@@ -39,9 +39,9 @@ def run(connection: Connection) -> None:
 def database_url() -> str:
     if url := context.get_x_argument(as_dictionary=True).get("url") or os.environ.get("PLANNER_DATABASE_URL"):
         return url
-    from planner.bootstrap import data_dir  # noqa: PLC0415 - only the alembic command needs it
+    from planner import bootstrap  # noqa: PLC0415 - only the alembic command needs it
 
-    return f"sqlite:///{data_dir() / 'planner.sqlite'}"
+    return bootstrap.database_url()
 
 
 def run_from_the_command_line() -> None:

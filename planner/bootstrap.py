@@ -271,8 +271,22 @@ def answer_estimate(request: EstimateRequest) -> Document:
 
 
 def database_url() -> str:
-    """Return PLANNER_DATABASE_URL, else a SQLite file in the data directory."""
-    return os.environ.get(DATABASE_VARIABLE) or f"sqlite:///{data_dir() / DATABASE_FILE}"
+    """Return PLANNER_DATABASE_URL, else the address of a SQLite file in the data directory, whose name is escaped in it."""
+    if stated := os.environ.get(DATABASE_VARIABLE):
+        return stated
+    from planner.store.engine import sqlite_url
+
+    return sqlite_url(data_dir() / DATABASE_FILE)
+
+
+def database_file(url: str | None = None) -> Path | None:
+    """Return the file of a SQLite database (default: of `database_url`), whether it is there or not; None for another kind of database."""
+    stated = url or os.environ.get(DATABASE_VARIABLE)
+    if not stated:
+        return data_dir() / DATABASE_FILE
+    from planner.store.engine import sqlite_file
+
+    return sqlite_file(stated)
 
 
 def open_store(url: str | None = None) -> SqlStore:

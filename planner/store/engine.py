@@ -52,6 +52,17 @@ def parse_url(text: str) -> URL:
     raise BadDatabaseUrl(f"database {url.drivername!r} is not supported; {EXPECTED}")
 
 
+def sqlite_url(file: Path) -> str:
+    """Return the address of a SQLite file; signs that mean something in an address are escaped."""
+    return URL.create("sqlite", database=str(file)).render_as_string(hide_password=False)
+
+
+def sqlite_file(text: str) -> Path | None:
+    """Return the file of a SQLite address; None for another kind of database, BadDatabaseUrl for an address that is none."""
+    url = parse_url(text)
+    return Path(str(url.database)) if url.get_backend_name() == "sqlite" else None
+
+
 def shown(url: URL) -> str:
     """Return the URL for people and logs: no password, neither before the host nor among the query parameters."""
     if url.get_backend_name() == "sqlite":

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from planner import bootstrap
+from planner.cli.verbs.db_current import schema_of
+from planner.cli.verbs.prices_history import spot_record
 from planner.recommend.errors import BadRequest
 from planner.recommend.request import RecommendRequest
 from planner.services.documents import to_json_bytes
@@ -216,6 +218,25 @@ def test_the_database_is_a_file_in_the_data_directory_unless_told(data, monkeypa
     assert bootstrap.database_url() == f"sqlite:///{data / 'planner.sqlite'}"
     monkeypatch.setenv("PLANNER_DATABASE_URL", "postgresql://host/db")
     assert bootstrap.database_url() == "postgresql://host/db"
+
+
+@pytest.mark.parametrize("name", ["a?b", "50%", "with%20it", "a b", "d#1", "é", "a+b@c:d", "q?mode=ro"])
+def test_a_data_directory_of_any_name_holds_its_own_database(tmp_path, monkeypatch, name):
+    folder = tmp_path / name
+    monkeypatch.setenv("PLANNER_DATA_DIR", str(folder))
+    assert bootstrap.database_file() == folder / "planner.sqlite"
+    assert bootstrap.database_file(bootstrap.database_url()) == folder / "planner.sqlite"
+    with bootstrap.open_store() as store:
+        store.upgrade()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [name]
+    assert (folder / "planner.sqlite").is_file()
+    assert schema_of(None)["current"]
+    with spot_record(None, wanted=True) as kept:
+        assert kept is not None
+
+
+def test_another_kind_of_database_has_no_file():
+    assert bootstrap.database_file("postgresql://u:p@host/db") is None
 
 
 def test_the_usual_place_is_the_users_own(monkeypatch):

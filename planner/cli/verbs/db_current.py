@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 
 from planner.cli.errors import Exit, UsageError
 from planner.ports import Document
@@ -39,12 +38,13 @@ def run(args: Namespace) -> int:
 
 def schema_of(url: str | None) -> Document:
     """Return the database's address without its password, its revision (null when empty) and the one this version works with."""
-    from planner.bootstrap import open_store
+    from planner.bootstrap import database_file, open_store
     from planner.store.errors import SchemaNotCurrent
     from planner.store.schema import head
 
     with open_store(url) as store:
-        if store.where.startswith("sqlite:///") and not Path(store.where.removeprefix("sqlite:///")).exists():
+        file = database_file(url)
+        if file is not None and not file.exists():
             return {"database": store.where, "revision": None, "expected_revision": head(), "current": False}
         try:
             revision = store.check()

@@ -6,7 +6,6 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner.cli.errors import Exit, UsageError
@@ -140,14 +139,13 @@ def spot_record(url: str | None, *, wanted: bool) -> Iterator[SqlStore | None]:
     if not wanted:
         yield None
         return
-    from planner.bootstrap import database_url, open_store
+    from planner.bootstrap import database_file, open_store
 
-    address = url or database_url()
-    file = address.removeprefix("sqlite:///")
-    if file != address and not Path(file).exists():  # a look makes no file
+    file = database_file(url)
+    if file is not None and not file.exists():  # a look makes no file
         yield None
         return
-    with open_store(address) as store:
+    with open_store(url) as store:
         yield store
 
 
