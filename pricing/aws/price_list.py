@@ -318,7 +318,9 @@ def _reservation(
         effective_unit_price=price,
         source=product.source,
         sku=product.sku,
-        rate_code=codes.get(INSTANCE_HOUR) or codes[UPFRONT],
+        rate_code=codes[
+            INSTANCE_HOUR if hourly else UPFRONT
+        ],  # all upfront is listed with an hourly price of 0 as well
         effective_from=effective.date() if effective else None,
         retrieved_at=retrieved_at,
     )

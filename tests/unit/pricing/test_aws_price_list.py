@@ -256,6 +256,7 @@ def test_a_price_names_the_line_that_it_stands_in() -> None:
         ("0.5", None, "A1.R.6YS6EN2CT7"),
         ("0.25", "2190", "A1.R.6YS6EN2CT7"),  # whichever stands first
         (None, "13140", "A1.R.2TG2D8R56U"),  # nothing an hour: the fee's
+        ("0.0000000000", "13140", "A1.R.2TG2D8R56U"),  # the same: zero is no price
     ],
 )
 def test_a_reservation_names_the_line_of_its_hourly_price(hourly: str | None, upfront: str | None, code: str) -> None:

@@ -138,7 +138,8 @@ def test_every_quote_names_the_line_that_it_stands_in(reading: OfferReading, fil
         assert quote.rate_code is not None
         assert quote.rate_code.startswith(f"{quote.sku}.")
         line = lines[quote.rate_code]
-        assert (line["unit"], Decimal(line["pricePerUnit"]["USD"])) == ("Hrs", quote.list_unit_price)
+        stated = ("Hrs", quote.list_unit_price) if quote.list_unit_price else ("Quantity", quote.upfront)
+        assert (line["unit"], Decimal(line["pricePerUnit"]["USD"])) == stated
     assert len({q.rate_code for q in reading.prices.quotes}) == TYPES + (TYPES - 1) * 12
 
 
