@@ -105,4 +105,4 @@ def reason(error: Exception) -> str:
 
 
 def _size(count: int) -> str:
-    return f"{count // 2**20} MiB" if count >= 2**20 else f"{count:,} bytes"
+    return f"{count // 2**20} MiB" if count % 2**20 == 0 else f"{count:,} bytes"

@@ -5,7 +5,6 @@ All file reading for models is here: shipped configs (package data) and the user
 
 from __future__ import annotations
 
-import stat
 from dataclasses import replace
 from functools import lru_cache
 from importlib.resources import files
@@ -16,6 +15,8 @@ from planner.models.fields import MAX_CONFIG_BYTES
 from planner.models.parse import parse_config
 from planner.models.registry import Registry, RegistryEntry, parse_registry
 from planner.models.spec import ModelSpec
+from pricing.errors import NotReadable
+from pricing.plain_files import read_plain
 
 
 def find_model(model: str | None, params: float | None) -> ModelSpec:
@@ -75,20 +76,17 @@ def _from_path(name: str) -> ModelSpec:
         path = Path(name).expanduser()
         if path.is_dir():
             path = path / "config.json"
-        mode = path.stat().st_mode
+        path.stat()
     except (FileNotFoundError, NotADirectoryError) as e:
         if _says_path(name):
             raise UnknownModel(name, ("the path of an existing config.json", *registry().near(Path(name).stem))) from e
         raise registry().unknown(name) from e
     except (OSError, ValueError, RuntimeError) as e:  # a name no file can have, a loop of links, an unknown home
         raise registry().unknown(name) from e
-    if not stat.S_ISREG(mode):
-        raise ConfigError(source=name, field="(file)", why="is not a plain file; give the path of a config.json")
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_CONFIG_BYTES + 1)
-    except OSError as e:
-        raise ConfigError(source=name, field="(file)", why=f"cannot be read ({e.strerror or e})") from e
+        data = read_plain(path, most_bytes=MAX_CONFIG_BYTES)
+    except NotReadable as e:
+        raise ConfigError(source=name, field="(file)", why=e.why) from e
     spec = parse_config(data, source=name)
     named = path.parent.name if path.name == "config.json" else path.stem
     return replace(spec, name=named) if named and spec.name in {spec.model_type, ""} else spec

@@ -49,7 +49,7 @@ def import_file(
     """Import FILE.csv (a price sheet) or FILE.toml (a private agreement) and return what changed.
 
     `base` opens the newest snapshot, `snapshots` is where the new one goes. The same file again changes nothing and publishes nothing.
-    Raises `SheetError` with every fault, and OSError where the file cannot be read; then nothing is written.
+    Raises `SheetError` with every fault, and NotReadable where it is no plain file of text; then nothing is written.
     """
     text = _text(path)
     if path.suffix.casefold() == ".toml":
@@ -250,13 +250,6 @@ def _text(path: Path) -> str:
             "save it as CSV in UTF-8" if path.suffix.casefold() in {".xlsx", ".xls", ".ods"} else "its name must end so"
         )
         raise SheetError(sheet=path.name, faults=(f"is neither a price sheet (.csv) nor an agreement (.toml): {hint}",))
-    if path.stat().st_size > LARGEST_BYTES:
-        raise SheetError(sheet=path.name, faults=(f"is larger than {LARGEST_BYTES // 2**20} MiB: no price sheet",))
-    data = path.read_bytes()
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as e:
-        line = data.count(b"\n", 0, e.start) + 1
-        raise SheetError(
-            sheet=path.name, faults=(f"line {line}: is not text in UTF-8: save it as CSV in UTF-8",)
-        ) from e
+    from pricing.plain_files import read_text  # noqa: PLC0415 - only where a file is read
+
+    return read_text(path, most_bytes=LARGEST_BYTES)

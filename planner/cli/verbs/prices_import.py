@@ -93,13 +93,18 @@ def summary(faults: tuple[str, ...]) -> str:
     """Return how many faults there are and on which lines: "3 faults, on lines 2, 5 and 7"; a lone fault itself."""
     import re
 
+    from pricing.errors import MOST_TOLD, first_of
+
     if len(faults) == 1:
         return faults[0]
     lines = sorted({int(found[1]) for fault in faults if (found := re.search(r"\bline (\d+)", fault))})
     if not lines:
-        return "; ".join(faults)
-    where = f"{', '.join(map(str, lines[:-1]))} and {lines[-1]}" if len(lines) > 1 else str(lines[0])
-    return f"{len(faults)} faults, on line{'s' if len(lines) > 1 else ''} {where}; each stands in the output"
+        return "; ".join(first_of(faults))
+    if len(lines) > MOST_TOLD:
+        where = f"{', '.join(map(str, lines[:MOST_TOLD]))} and {len(lines) - MOST_TOLD:,} more"
+    else:
+        where = f"{', '.join(map(str, lines[:-1]))} and {lines[-1]}" if len(lines) > 1 else str(lines[0])
+    return f"{len(faults):,} faults, on line{'s' if len(lines) > 1 else ''} {where}; each stands in the output"
 
 
 def shown(answer: Document, form: str) -> int:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 
 import pytest
 
@@ -102,6 +103,53 @@ def test_words_that_cannot_be_right(planner, words, said):
     assert (code, out) == (2, "")
     assert said in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("flag", [("prices", "import"), ("prices", "billed"), ("prices", "refresh", "--alerts"), ("prices", "refresh", "--discounts")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("pipe", "is a named pipe, which may never end; give a plain file"),
+        ("zero", "is a device, which may never end; give a plain file"),
+        ("loop", os.strerror(40)),
+        ("folder", "is a folder; give a plain file"),
+        ("none", "No such file or directory"),
+        ("latin", "UTF-8"),
+    ],
+)
+def test_what_is_no_plain_file_of_text_is_refused_at_once(planner, tmp_path, flag, kind, why):
+    ending = "toml" if flag[1] == "refresh" else "csv"
+    paths = {name: tmp_path / f"{name}.{ending}" for name in ("pipe", "zero", "loop", "folder", "none", "latin")}
+    os.mkfifo(paths["pipe"])
+    paths["zero"].symlink_to("/dev/zero")
+    paths["loop"].symlink_to(paths["loop"].name)
+    paths["folder"].mkdir()
+    paths["latin"].write_bytes("name\nM\u00fcnchen\n".encode("latin-1"))
+    code, out, err = planner(*flag, str(paths[kind]))
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert paths[kind].name in err
+    assert why in err
+    assert "codec" not in err
+
+
+def test_thousands_of_faults_are_one_short_line(planner, sheet):
+    code, out, err = planner("prices", "import", sheet(HEADER, *[ROW.replace("40", "x")] * 5000))
+    assert code == 2
+    assert out.count("\n") == 5000
+    assert err.endswith(
+        ": nothing was imported: 5,000 faults, on lines 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21 and 4,980 more; each stands in the output\n"
+    )
+
+
+@pytest.mark.parametrize("price", ["1e999", "1e30", "1e-300", "2_490", "\uff12.49", "inf", "9" * 5000])
+def test_a_price_beyond_all_is_refused_and_nothing_is_published(planner, sheet, tmp_path, price):
+    code, _, err = planner("prices", "import", sheet(HEADER, ROW.replace(",40,", f",{price},")))
+    assert code == 2
+    assert err.count("\n") == 1
+    assert len(err) < 400
+    assert "line 2: unit_price: must be " in err
+    assert not list(tmp_path.rglob("*.sqlite"))
 
 
 def test_the_template_can_be_imported_as_it_is(planner, sheet):

@@ -12,7 +12,7 @@ from planner.services.find_model import find_model
 from planner.services.import_prices import import_file, remove_import
 from planner.services.recommend import recommend
 from pricing.catalog import Catalog
-from pricing.errors import SheetError, UnknownName
+from pricing.errors import NotReadable, SheetError, UnknownName
 from pricing.model import PurchaseOption
 from pricing.refresh.lock import only_publisher, only_refresh
 from pricing.sheet_rows import template
@@ -262,10 +262,10 @@ def test_an_import_does_not_wait_for_a_refresh_that_is_still_asking_but_for_one_
 def test_files_that_are_no_sheets(place, name, data, why):
     path = place.folder / name
     path.write_bytes(data)
-    with pytest.raises(SheetError, match=why):
+    with pytest.raises((SheetError, NotReadable), match=why):
         place.take(path)
 
 
-def test_a_missing_file_is_the_systems_own_error(place):
-    with pytest.raises(FileNotFoundError):
+def test_a_missing_file_is_said_in_the_systems_words(place):
+    with pytest.raises(NotReadable, match=r"none\.csv: No such file or directory"):
         place.take(place.folder / "none.csv")
