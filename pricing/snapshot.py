@@ -202,6 +202,8 @@ def read_meta(path: Path) -> SnapshotMeta:
 
 def stated_moment(path: Path) -> datetime | None:
     """Return when a file that cannot be read says that it was published, as far as its first bytes still tell; None where they do not."""
+    if not path.is_file():  # opening a pipe would wait for a writer
+        return None
     try:
         with path.open("rb") as file:
             found = PUBLISHED.search(file.read(FIRST_BYTES))

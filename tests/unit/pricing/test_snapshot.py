@@ -30,6 +30,7 @@ from pricing.snapshot import (
     open_snapshot,
     read_meta,
     snapshot_file_name,
+    stated_moment,
     verify_snapshot,
     write_snapshot,
     write_snapshot_in,
@@ -279,7 +280,7 @@ def piped(path: Path) -> None:
         (emptied, "not a price snapshot; remove"),
         (text, "not a price snapshot; remove"),
         (foreign, "not a price snapshot; remove"),
-        (newer, "snapshot format 99, this version reads format 2; upgrade planner, or remove"),
+        (newer, "snapshot format 99, this version reads format 3; upgrade planner, or remove"),
         (piped, "not a price snapshot but a named pipe; remove"),
         (without_meta, "damaged snapshot: no such table: meta"),
         (without_id, "damaged snapshot"),
@@ -293,6 +294,17 @@ def test_a_foreign_or_damaged_file_is_one_clear_line(path: Path, damage: Callabl
         open_snapshot(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [(truncated, True), (newer, True), (without_id, True), (scrambled, True), (emptied, False), (text, False), (piped, False), (Path.unlink, False)],
+)  # fmt: skip
+def test_a_damaged_file_may_still_say_when_it_was_published(
+    path: Path, damage: Callable[[Path], None], told: bool
+) -> None:
+    damage(path)
+    assert stated_moment(path) == (LATER if told else None)
 
 
 @pytest.mark.parametrize("read", [open_snapshot, read_meta, verify_snapshot])
