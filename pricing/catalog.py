@@ -49,6 +49,8 @@ class Catalog:
         self._close = weakref.finalize(self, connection.close)  # a catalog that is let go lets go of its file
         self._lock = threading.Lock()
         self._quotes: dict[tuple[tuple[str, ...] | None, ...], tuple[Quote, ...]] = {}
+        self._options: dict[tuple[str, ...], Mapping[tuple[str, str, str], frozenset[PurchaseOption]]] = {}
+        self._options_anywhere: dict[tuple[str, str], frozenset[PurchaseOption]] = {}
         self._regional: dict[tuple[str, str], Mapping[str, tuple[Any, ...]]] = {}
 
     def __enter__(self) -> Self:
@@ -133,11 +135,50 @@ class Catalog:
     @cached_property
     def options_quoted(self) -> Mapping[tuple[str, str, str], frozenset[PurchaseOption]]:
         """Provider, type and region of every quote, and the purchase options that have one there; no quote is read for it."""
-        rows = self._rows(
-            "SELECT provider, instance_type, region, group_concat(DISTINCT purchase_option) FROM quotes"
-            " GROUP BY instance_type, region, provider ORDER BY 1, 2, 3",
-            (),
+        return self._options_quoted("", ())
+
+    def options_quoted_in(
+        self, regions: Collection[str] | None
+    ) -> Mapping[tuple[str, str, str], frozenset[PurchaseOption]]:
+        """Return `options_quoted` of some regions, None for all: a refreshed snapshot has many more than are asked for."""
+        if regions is None or set(regions).issuperset(self.regions()):
+            return self.options_quoted
+        names = tuple(sorted(set(regions)))
+        found = self._options.get(names)
+        if found is None:
+            found = self._options_quoted(f" WHERE region IN ({', '.join('?' * len(names))})", names)
+            if len(self._options) >= KEPT_ANSWERS:
+                self._options.clear()
+            self._options[names] = found
+        return found
+
+    def options_of(self, instance: InstanceType) -> frozenset[PurchaseOption]:
+        """Return the purchase options for which a type has a quote in any region."""
+        key = (instance.provider, instance.instance_type)
+        if "options_quoted" in vars(self):  # they are read already
+            return self._options_by_type.get(key, frozenset())
+        found = self._options_anywhere.get(key)
+        if found is None:
+            query = "SELECT DISTINCT purchase_option FROM quotes WHERE provider = ? AND instance_type = ?"
+            found = self._options_anywhere[key] = frozenset(PurchaseOption(row[0]) for row in self._rows(query, key))
+        return found
+
+    @cached_property
+    def _options_by_type(self) -> Mapping[tuple[str, str], frozenset[PurchaseOption]]:
+        found: dict[tuple[str, str], frozenset[PurchaseOption]] = {}
+        for (provider, name, _), options in self.options_quoted.items():
+            found[provider, name] = found.get((provider, name), frozenset()) | options
+        return found
+
+    def _options_quoted(
+        self, where: str, regions: Iterable[str]
+    ) -> Mapping[tuple[str, str, str], frozenset[PurchaseOption]]:
+        # `where` is one of our own texts; the regions are arguments
+        query = (
+            "SELECT provider, instance_type, region, group_concat(DISTINCT purchase_option) FROM quotes"  # noqa: S608
+            f"{where} GROUP BY instance_type, region, provider ORDER BY 1, 2, 3"
         )
+        rows = self._rows(query, regions)
         options = {text: frozenset(map(PurchaseOption, text.split(","))) for text in {row[3] for row in rows}}
         return {(provider, name, region): options[text] for provider, name, region, text in rows}
 

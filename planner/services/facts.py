@@ -66,24 +66,26 @@ def offers_of(
     by_place: dict[tuple[str, str, str], list[Quote]] = {}
     for quote in today.quotes:
         by_place.setdefault((quote.provider, quote.instance_type, quote.region), []).append(quote)
-    quoted = catalog.options_quoted
-    anywhere: dict[tuple[str, str], frozenset[PurchaseOption]] = {}
-    for (provider, name, _), quoted_there in quoted.items():
-        anywhere[provider, name] = anywhere.get((provider, name), frozenset()) | quoted_there
+    asked = {region for regions in regions_of.values() for region in regions}
+    quoted = catalog.options_quoted_in(asked)
     offers: list[Offer] = []
     rejections: list[Rejection] = []
     for instance in types:
         for region in regions_of.get(instance.provider, ()):
             here = by_place.get((instance.provider, instance.instance_type, region), [])
+            options_here = quoted.get((instance.provider, instance.instance_type, region), frozenset())
+            elsewhere = (
+                frozenset() if options_here else catalog.options_of(instance)
+            )  # asked for only where there is none
             for option in dict.fromkeys(options):
                 found = offer_or_rejection(
                     instance,
                     region,
                     PurchaseOption(option),
                     here,
-                    quoted=quoted.get((instance.provider, instance.instance_type, region), frozenset()),
+                    quoted=options_here,
                     terms=terms,
-                    elsewhere=anywhere.get((instance.provider, instance.instance_type), frozenset()),
+                    elsewhere=elsewhere,
                     today=today,
                     discounts=catalog.discounts,
                 )

@@ -49,8 +49,8 @@ def scope_of(request: RecommendRequest, catalog: Catalog, now: datetime) -> Scop
     quotes = catalog.quotes(regions=regions, providers=providers or None, purchase_options=options)
     filters = filters_of(request, catalog)
     found: dict[str, set[str]] = {}
-    for provider, _, region in catalog.options_quoted:
-        if (regions is None or region in regions) and (not providers or provider in providers):
+    for provider, _, region in catalog.options_quoted_in(regions):
+        if not providers or provider in providers:
             found.setdefault(provider, set()).add(region)
     for provider in providers:
         if provider not in found:

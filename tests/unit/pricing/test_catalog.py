@@ -167,3 +167,28 @@ def test_a_catalog_that_is_let_go_closes_its_file(tmp_path: Path) -> None:
     gc.collect()
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
         connection.execute("SELECT 1")
+
+
+def test_which_options_are_quoted_in_some_regions_and_anywhere(tmp_path: Path) -> None:
+    """The look-ups of some regions, of all, and of one type say the same."""
+    path = tmp_path / "options.sqlite"
+    write_snapshot(path, small_contents(), published_at=LATER, origin="import")
+    both = frozenset({PurchaseOption.ON_DEMAND, PurchaseOption.SPOT})
+    only = frozenset({PurchaseOption.ON_DEMAND})
+    with open_snapshot(path) as catalog:
+        p5, h100 = catalog.instance_type("p5.48xlarge"), catalog.instance_type("1x H100", "nebius")
+        fraction = catalog.instance_type("g6f.xlarge")
+        assert catalog.options_quoted_in(("us-east-1",)) == {
+            ("aws", "g6.xlarge", "us-east-1"): only,
+            ("aws", "p5.48xlarge", "us-east-1"): both,
+        }
+        assert catalog.options_quoted_in(("us-west-2", "mars-1")) == {("aws", "p5.48xlarge", "us-west-2"): only}
+        assert [catalog.options_of(t) for t in (p5, h100, fraction)] == [both, only, frozenset()]  # one query each
+        everywhere = catalog.options_quoted_in(None)
+        assert everywhere == catalog.options_quoted_in(catalog.regions())
+        assert len(everywhere) == 5
+        assert [catalog.options_of(t) for t in (p5, h100, fraction)] == [
+            both,
+            only,
+            frozenset(),
+        ]  # from what is read already
