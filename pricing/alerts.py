@@ -223,8 +223,8 @@ def blind(watches: Iterable[Watch], quotes: Sequence[Quote]) -> list[str]:
             has = _values(quotes, key)
             strange = [value for value in getattr(watch, key) if value not in has]
             if strange:
-                near = difflib.get_close_matches(strange[0], has, n=1, cutoff=0.8)
-                why = f"no price has the {key} {' or '.join(map(repr, strange))}" + (f"; did you mean {near[0]}?" if near else "")  # fmt: skip
+                near = difflib.get_close_matches(strange[0], has, n=2, cutoff=0.8)
+                why = f"no price has the {key} {' or '.join(map(repr, strange))}" + (f"; did you mean {' or '.join(near)}?" if near else "")  # fmt: skip
                 break
         lines.append(f"watch {watch.name!r} selects no price of this snapshot: {why}")
     return lines

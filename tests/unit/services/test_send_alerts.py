@@ -345,5 +345,5 @@ def test_a_watch_that_selects_no_price_is_a_fault_each_time_and_the_others_are_t
         told = alerts_after(snapshots["98.32"], snapshots["55.04"], watches_file=file, state_file=state, now=NOW)
         assert [a["watch"] for a in told if a["kind"] == "moved"] == ["P5"] * moves
         (fault,) = [a for a in told if a["kind"] == "fault"]
-        assert fault["message"].startswith(f"{file}: watch 'typo' selects no price of this snapshot: no price has the region 'us-eest-1'; did you mean ")  # fmt: skip
+        assert fault["message"].startswith(f"{file}: watch 'typo' selects no price of this snapshot: no price has the region 'us-eest-1'; did you mean us-west-1 or us-east-1?")  # fmt: skip
         assert fault["path"] == str(file)
