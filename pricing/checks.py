@@ -13,6 +13,7 @@ from datetime import date
 from decimal import Decimal
 from itertools import pairwise
 
+from pricing.amounts import HOURLY_PRICE, shown
 from pricing.contents import SnapshotContents
 from pricing.discounts import as_listed
 from pricing.history import list_price, period_key
@@ -132,12 +133,16 @@ def aliases_resolve(contents: SnapshotContents, today: date) -> Iterator[Finding
 
 
 def prices_positive(contents: SnapshotContents, today: date) -> Iterator[Finding]:
-    """Yield quotes that are not above zero, and rates below zero or at zero without a note that says why."""
+    """Yield prices that are not above zero, or above what any hour costs, and rates below zero or at zero without a note that says why."""
     del today
     for quote in contents.quotes:
-        if quote.effective_unit_price <= 0:
-            yield Finding("prices_positive", _where(quote), f"price is {quote.effective_unit_price}")
+        if not 0 < quote.effective_unit_price <= HOURLY_PRICE.most:
+            yield Finding("prices_positive", _where(quote), f"price is {shown(quote.effective_unit_price)}")
     for rate in contents.rates:
+        if rate.unit_price > HOURLY_PRICE.most:
+            yield Finding(
+                "prices_positive", f"{rate.service} {rate.item} {rate.region}", f"price is {shown(rate.unit_price)}"
+            )
         if rate.unit_price < 0 or (rate.unit_price == 0 and not rate.notes):
             subject = f"{rate.service} {rate.item} {rate.region}"
             yield Finding("prices_positive", subject, f"price is {rate.unit_price} and no note says why")

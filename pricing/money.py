@@ -18,7 +18,14 @@ HOURS_PER_YEAR = 8760
 CENT = Decimal("0.01")
 MICRO_USD = Decimal("0.000001")
 WIDE = Context(prec=400, rounding=ROUND_HALF_EVEN)
-"""Rounding to a millionth must not fail on an absurdly large amount."""
+"""Sums and roundings of what can be large; `quantized` takes a wider one where even that is too narrow."""
+
+
+def quantized(amount: Decimal, quantum: Decimal) -> Decimal:
+    """Return a finite amount rounded half-even to a quantum, however large it is: rounding never fails."""
+    digits = amount.adjusted() - quantum.adjusted() + 2
+    context = WIDE if digits <= WIDE.prec else Context(prec=digits, rounding=ROUND_HALF_EVEN)
+    return amount.quantize(quantum, context=context)
 
 
 def _exact(value: Decimal | int | str) -> Decimal:
@@ -63,7 +70,7 @@ class Usd:
 
     def rounded(self, quantum: Decimal = MICRO_USD) -> Usd:
         """Return the amount rounded half-even to `quantum` (a millionth of a dollar unless told)."""
-        return Usd(self.amount.quantize(quantum, context=WIDE))
+        return Usd(quantized(self.amount, quantum))
 
     def __str__(self) -> str:
         return f"{self.amount:f}"

@@ -22,7 +22,7 @@ from planner.tco.inference import compute_line, kwh_per_million_inferences
 from planner.tco.model import CostLine
 from planner.tco.training import kwh_total
 from pricing.model import PurchaseOption, Quote, SnapshotMeta
-from pricing.money import WIDE, Usd
+from pricing.money import Usd, quantized
 
 _quoted = json.encoder.encode_basestring
 SIGNIFICANT_DIGITS = 6
@@ -91,7 +91,7 @@ def unit_price(amount: Decimal | None) -> str | None:
         return None
     exponent = amount.as_tuple().exponent
     endless = isinstance(exponent, int) and exponent < -LONGEST_QUOTE
-    return f"{amount.quantize(Decimal(1).scaleb(-LONGEST_QUOTE), context=WIDE) if endless else amount:f}"
+    return f"{quantized(amount, Decimal(1).scaleb(-LONGEST_QUOTE)) if endless else amount:f}"
 
 
 def instant(at: datetime) -> str:

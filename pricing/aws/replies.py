@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
+from pricing.amounts import UPFRONT, billed_decimal, shown
 from pricing.errors import ReplyError
 from pricing.source import ANY_TYPE
 
@@ -59,18 +60,15 @@ def whole(row: Mapping[str, Any], key: str, *, source: str, where: str) -> int:
 
 
 def price(value: Any, *, source: str, where: str) -> Decimal:
-    """Return an exact price of at least zero, without padding zeros (lists write 1.0060000000).
+    """Return an exact price of at least zero, without padding zeros (lists write 1.0060000000); upfront payments are prices too.
 
     Prices are texts on the wire; a float has already lost digits and is refused.
     """
     if not isinstance(value, str):
         raise ReplyError(source=source, where=where, why=f"a price must be a text, not {kind(value)}")
-    try:
-        amount = Decimal(value)
-    except InvalidOperation:
-        amount = Decimal("NaN")
-    if not amount.is_finite() or amount < 0:
-        raise ReplyError(source=source, where=where, why=f"{value!r} is not a price")
+    amount = billed_decimal(value)
+    if amount is None or not 0 <= amount <= UPFRONT.most:
+        raise ReplyError(source=source, where=where, why=f"{shown(value)} is not a price")
     return Decimal(f"{amount.normalize():f}")
 
 

@@ -48,6 +48,9 @@ def test_rounding_is_half_even_and_only_on_request() -> None:
 
 def test_an_absurdly_large_amount_still_rounds() -> None:
     assert Usd("1e90").rounded() == Usd("1e90")
+    assert Usd("1e999").rounded() == Usd("1e999")
+    assert Usd("1e-999").rounded() == Usd(0)
+    assert Usd("1e-999").rounded(CENT) == Usd(0)
 
 
 @given(amounts, amounts)

@@ -191,6 +191,8 @@ CASES = {
         broken(quotes=(quote(price="0"), quote("x1.2xlarge", "2.10"))),
         "x1.large",
     ),
+    "price beyond all": (checks.prices_positive, broken(quotes=(quote(price="10000000.01"),)), "x1.large"),
+    "rate beyond all": (checks.prices_positive, broken(rates=(replace(RATE, unit_price=Decimal("1e999")),)), "gp3"),
     "free rate without a word": (checks.prices_positive, broken(rates=(replace(RATE, unit_price=Decimal(0)),)), "gp3"),
     "negative rate": (
         checks.prices_positive,
