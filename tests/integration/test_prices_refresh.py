@@ -265,6 +265,7 @@ def test_an_interruption_keeps_what_was_read_and_says_so(shell, aws, sent, code)
     aws.fail("slow", action="DescribeSpotPriceHistory", seconds=3)
     with shell.start(*QUICK) as process:
         _until(lambda: any((shell.data / "staging").glob("offerings*")), process)
+        time.sleep(0.5)  # staged a moment before it is counted; the spot prices take three seconds
         process.send_signal(sent)
         said = process.communicate(timeout=20)[1]
     assert process.returncode == code
