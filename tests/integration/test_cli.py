@@ -282,10 +282,10 @@ def test_doctor_names_a_fault_and_is_exit_1(home: Path) -> None:
 def test_a_damaged_snapshot_is_exit_4(home: Path, tmp_path: Path) -> None:
     folder = tmp_path / "data" / "snapshots"
     folder.mkdir(parents=True)
-    (folder / "2027.sqlite").write_bytes(b"not a snapshot")
+    (folder / "2027-01-01-0123456789abcdef.sqlite").write_bytes(b"not a snapshot")
     done = planner(*MAIN_JOB, home=home, PLANNER_DATA_DIR=str(tmp_path / "data"))
     assert done.returncode == 4
-    assert b"2027.sqlite" in done.stderr
+    assert b"2027-01-01-0123456789abcdef.sqlite" in done.stderr
     assert done.stderr.count(b"\n") == 1
 
 
