@@ -121,7 +121,9 @@ def fetch_document(
                     raise SourceFailed(source=source, why=f"{url} has more than {LARGEST_DOCUMENT:,} bytes")
         try:
             return json.loads(body.decode("utf-8-sig")), response.headers.get("Last-Modified")
-        except (ValueError, RecursionError) as e:
+        except RecursionError as e:
+            raise _Again("the file is cut or is no JSON: nested too deeply") from e
+        except ValueError as e:
             raise _Again(f"the file is cut or is no JSON: {e}") from e
 
     return _attempted(once, lambda: 0, url, source, sleep)

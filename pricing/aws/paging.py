@@ -133,8 +133,10 @@ def whole(
             why = e.why if e.where == "reply" else f"{e.where} {e.why}"
         except sdk.PaginationError:
             why = "the same token came twice: the answer would never end"
-        except (ResponseParserError, sdk.IncompleteReadError, sdk.ResponseStreamingError, RecursionError) as e:
+        except (ResponseParserError, sdk.IncompleteReadError, sdk.ResponseStreamingError) as e:
             why = f"a cut or foreign body ({type(e).__name__})"
+        except RecursionError:  # of the SDK's own parser
+            why = "a foreign body, nested too deeply"
         except sdk.ClientError as e:
             code = e.response.get("Error", {}).get("Code")
             if code not in BEGIN_AGAIN:

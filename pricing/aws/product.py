@@ -78,7 +78,10 @@ def parse_product(document: str) -> Product:
         named = NAMED.search(document)
         where = f"a product of {named[1]}" if named else f"product {document[:40]!r}…"
         raise ReplyError(
-            source=SOURCE, where=where, why=f"is not JSON: {e}", instance_type=named[1] if named else None
+            source=SOURCE,
+            where=where,
+            why=f"is not JSON: {'nested too deeply' if isinstance(e, RecursionError) else e}",
+            instance_type=named[1] if named else None,
         ) from e
     whole = replies.mapping(whole, source=SOURCE, where="product")
     product = replies.mapping(whole.get("product"), source=SOURCE, where="product")
