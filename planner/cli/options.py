@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 Request = TypeVar("Request")
 
+LARGEST_SERIES = 64 * 2**20
+"""Bytes of a file of hourly values."""
+
 GROUP_TITLES: Mapping[str, str] = {
     "general": "what runs",
     "inference": "inference",
@@ -211,9 +214,13 @@ def whole_number(flag: str, text: str) -> int:
 def series(flag: str, path: str, column: str, *, longest: int) -> tuple[float, ...]:
     """Return one column of a CSV file as numbers; an error names the line."""
     import csv
+    import io
+
+    from pricing.errors import NotReadable
+    from pricing.plain_files import read_text
 
     try:
-        with Path(path).open(encoding="utf-8-sig", newline="") as file:
+        with io.StringIO(read_text(Path(path), most_bytes=LARGEST_SERIES), newline="") as file:
             rows = csv.DictReader(file)
             if column not in (rows.fieldnames or ()):
                 raise UsageError(f"{flag}: {path}: has no column {column!r}; its first line must name its columns")
@@ -226,10 +233,10 @@ def series(flag: str, path: str, column: str, *, longest: int) -> tuple[float, .
                     values.append(float(text))
                 except ValueError:
                     raise UsageError(f"{flag}: {path}:{rows.line_num}: {column}: {text!r} is not a number") from None
-    except OSError as e:
-        raise UsageError(f"{flag}: {path!r} cannot be read: {e.strerror or e}") from None
-    except (UnicodeDecodeError, csv.Error):
-        raise UsageError(f"{flag}: {path}: is not a CSV file in UTF-8") from None
+    except NotReadable as e:
+        raise UsageError(f"{flag}: {e}") from None
+    except csv.Error as e:
+        raise UsageError(f"{flag}: {path}: is not a CSV file: {e}") from None
     if not values:
         raise UsageError(f"{flag}: {path}: has no rows below its column names")
     return tuple(values)

@@ -1,6 +1,7 @@
 """Flags from the request's fields, and values from text."""
 
 import dataclasses
+import os
 from argparse import Namespace
 from datetime import date
 from pathlib import Path
@@ -190,8 +191,11 @@ def test_a_series_that_cannot_be_read_says_where_and_why(tmp_path: Path, text: s
 
 
 def test_a_series_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="is a folder; give a plain file"):
         series("--traffic", str(tmp_path), "requests_per_s", longest=2)
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(UsageError, match="is a named pipe, which may never end"):
+        series("--traffic", str(tmp_path / "pipe.csv"), "requests_per_s", longest=2)
     (tmp_path / "x.csv").write_bytes(b"requests_per_s\n\xff\n")
-    with pytest.raises(UsageError, match="not a CSV file in UTF-8"):
+    with pytest.raises(UsageError, match="line 2: is not text in UTF-8"):
         series("--traffic", str(tmp_path / "x.csv"), "requests_per_s", longest=2)
