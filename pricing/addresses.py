@@ -19,6 +19,9 @@ NAMES = r"authorization|proxy-authorization|cookie|set-cookie|x-api-key|x-auth-t
 NAMED_SECRET = re.compile(rf"(?i)[\"']?\b(?P<name>{NAMES})\b[\"']?\s*[:=]\s*[\"']?(?:(?:AWS4-HMAC-SHA256|bearer|basic)\s+)?[^\s,;&\"']+")  # fmt: skip
 SCHEME_SECRET = re.compile(r"(?i)\b(?P<name>AWS4-HMAC-SHA256|bearer|basic)\s+[A-Za-z0-9+/=._~-]{6,}(?:[^\s,;]*)")
 ACCESS_KEY = re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b")
+UNQUOTED_USER = re.compile(r"://[^\s\"'<>@]*[\s\"'<>][^@]*@")
+"""A password with a blank or a quote in it: everything up to the last @ may be of it."""
+REQUEST_QUERY = re.compile(r"((?:^|\s)/[^\s?]*)\?\S+")
 HEADER_LINE = re.compile(r"\s*[A-Za-z][A-Za-z0-9_-]*\s*:(?!//).*")
 
 
@@ -76,7 +79,7 @@ def told(text: str) -> str:
 
 def without_secrets(line: str) -> str:
     """Return a line whose addresses are masked, and in which what follows the name of a secret is hidden."""
-    line = masked(line)
+    line = REQUEST_QUERY.sub(rf"\1?{HIDDEN}", masked(UNQUOTED_USER.sub(f"://{HIDDEN}@", line)))
     for pattern in (NAMED_SECRET, SCHEME_SECRET):
         line = pattern.sub(lambda found: f"{found['name']} {HIDDEN}", line)
     return ACCESS_KEY.sub(HIDDEN, line)

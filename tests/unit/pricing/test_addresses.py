@@ -38,6 +38,9 @@ def test_addresses_are_masked_wherever_they_stand(text: str, shown: str) -> None
         "Basic SECRETQ=",
         "went to https://u:SECRETQ@proxy:3128/ and failed",
         "x-api-key: 'SECRETQ'",
+        'Failed to connect to proxy URL: "http://u:SEC SECRETQ@h:1"',
+        'http://u:SEC"SECRETQ@h/',
+        "Max retries exceeded with url: /path?k=SECRETQ (Caused by X)",
     ],
 )
 def test_a_foreign_text_is_told_without_what_it_reflects(body: str) -> None:
