@@ -19,8 +19,10 @@ NAMES = r"authorization|proxy-authorization|cookie|set-cookie|x-api-key|x-auth-t
 NAMED_SECRET = re.compile(rf"(?i)[\"']?\b(?P<name>{NAMES})\b[\"']?\s*[:=]\s*[\"']?(?:(?:AWS4-HMAC-SHA256|bearer|basic)\s+)?[^\s,;&\"']+")  # fmt: skip
 SCHEME_SECRET = re.compile(r"(?i)\b(?P<name>AWS4-HMAC-SHA256|bearer|basic)\s+[A-Za-z0-9+/=._~-]{6,}(?:[^\s,;]*)")
 ACCESS_KEY = re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b")
-UNQUOTED_USER = re.compile(r"://[^\s\"'<>@]*[\s\"'<>][^@]*@")
-"""A password with a blank or a quote in it: everything up to the last @ may be of it."""
+USER_ENDS = re.compile(rf"(?<!://{HIDDEN})@")
+"""An @ that does not follow what was masked already: a password with a blank or a quote may end here."""
+PORT_CAST = re.compile(r"(?i)(port could not be cast to integer value as) .*", re.DOTALL)
+"""urllib's words for a port that is none, which is the beginning of a password with a slash in it."""
 REQUEST_QUERY = re.compile(r"((?:^|\s)/[^\s?]*)\?\S+")
 HEADER_LINE = re.compile(r"\s*[A-Za-z][A-Za-z0-9_-]*\s*:(?!//).*")
 
@@ -28,9 +30,32 @@ HEADER_LINE = re.compile(r"\s*[A-Za-z][A-Za-z0-9_-]*\s*:(?!//).*")
 def masked(text: str) -> str:
     """Return a text whose addresses have no user, password, query or fragment: "http://…@host:1/path?…" for "http://u:p@host:1/path?k=v".
 
-    Where it cannot be told what is user and what is host (an unquoted sign in a password), nothing but the scheme is left.
+    Where it cannot be told what is user and what is host (an unquoted sign in a password), nothing but the scheme is left; where it
+    cannot be told where the address ends (a blank or a quote in it, with an @ anywhere behind), nothing of the text behind it either.
     """
-    return ADDRESS.sub(_plain, text) if "://" in text else text
+    text = PORT_CAST.sub(rf"\1 {HIDDEN}", text)
+    kept, at = [], 0
+    for found in ADDRESS.finditer(text):
+        kept.append(text[at : found.start()])
+        at, behind = found.end(), text[found.end() :]
+        if USER_ENDS.search(behind):
+            return f"{''.join(kept)}{found['scheme']}://{HIDDEN}"
+        plain = _plain(found)
+        kept.append(plain)
+        if behind and _goes_on(text[: found.start()][-1:], plain, behind):
+            return "".join(kept)
+    return "".join(kept) + text[at:]
+
+
+def _goes_on(before: str, plain: str, behind: str) -> bool:
+    """Return whether what was hidden at an address's end may go on behind the blank or quote that seems to end it."""
+    if not plain.endswith(HIDDEN):
+        return False
+    if not plain.endswith(f"?{HIDDEN}"):
+        return plain.endswith(f":{HIDDEN}")
+    return (before in {'"', "'", "<"} and behind[0] != before.replace("<", ">")) or bool(
+        re.match(r"[\"'<>]+\w", behind)
+    )
 
 
 def _plain(found: re.Match[str]) -> str:
@@ -59,8 +84,7 @@ def host_of(address: str) -> str:
 
 def holds_user(address: str) -> bool:
     """Return whether an address states a user or a password, or may do so."""
-    found = ADDRESS.search(address)
-    return "@" in (found["rest"] if found else address)
+    return "@" in address
 
 
 def marked(address: str) -> str:
@@ -79,7 +103,7 @@ def told(text: str) -> str:
 
 def without_secrets(line: str) -> str:
     """Return a line whose addresses are masked, and in which what follows the name of a secret is hidden."""
-    line = REQUEST_QUERY.sub(rf"\1?{HIDDEN}", masked(UNQUOTED_USER.sub(f"://{HIDDEN}@", line)))
+    line = REQUEST_QUERY.sub(rf"\1?{HIDDEN}", masked(line))
     for pattern in (NAMED_SECRET, SCHEME_SECRET):
         line = pattern.sub(lambda found: f"{found['name']} {HIDDEN}", line)
     return ACCESS_KEY.sub(HIDDEN, line)

@@ -69,33 +69,42 @@ def leaks(done: subprocess.CompletedProcess[str], data: Path) -> list[str]:
 
 @pytest.mark.parametrize("form", ["table", "json"])
 def test_an_endpoint_that_reflects_the_request(tmp_path: Path, mirror: str, form: str) -> None:
-    url = f"http://{mirror}/?k=SECRETQ"
-    done = refresh(tmp_path, "--source", SOURCES, "--endpoint-url", url, "--format", form)
+    done = refresh(tmp_path, "--source", SOURCES, "--endpoint-url", f"http://{mirror}", "--format", form)
     assert done.returncode == 4, done.stderr
     assert leaks(done, tmp_path) == []
 
 
-def test_a_user_and_a_query_in_the_environments_address(tmp_path: Path, mirror: str) -> None:
-    done = refresh(
-        tmp_path, "--source", SOURCES,
-        AWS_ENDPOINT_URL=f"http://u:PASSW0RD@{mirror}/?k=SECRETQ",
-        PLANNER_AWS_PRICE_LIST_URL=f"http://u:PASSW0RD@{mirror}",
-        PLANNER_AWS_SPOT_ADVISOR_URL=f"http://u:PASSW0RD@{mirror}/spot.json?X-Amz-Signature=SECRETQ",
-    )  # fmt: skip
-    assert done.returncode == 4, done.stderr
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [
+        ("AWS_ENDPOINT_URL", "http://u:PASSW0RD/SECRETQ@127.0.0.1:1"),
+        ("AWS_ENDPOINT_URL_EC2", "http://u:PASSW0RD SECRETQ@127.0.0.1:1"),
+        ("PLANNER_AWS_PRICE_LIST_URL", "http://127.0.0.1:1/?k=SECRETQ"),
+        ("PLANNER_AWS_SPOT_ADVISOR_URL", "http://127.0.0.1:1/spot.json?X-Amz-Signature=SECRETQ"),
+    ],
+)
+def test_a_secret_in_the_environments_address_is_refused_on_one_line(tmp_path: Path, name: str, address: str) -> None:
+    done = refresh(tmp_path, "--source", "spot", **{name: address})
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("\n") == 1
+    assert f"{name}: must be http(s)://" in done.stderr
     assert leaks(done, tmp_path) == []
 
 
-@pytest.mark.parametrize("proxy", ["http://u:PASSW0RD@127.0.0.1:1", "http://u:PASSW0RD/x@127.0.0.1:1"])
+@pytest.mark.parametrize(
+    "proxy",
+    ["http://u:PASSW0RD@127.0.0.1:1", "http://u:PASSW0RD/x@127.0.0.1:1", "http://u:a PASSW0RD'SECRETQ@127.0.0.1:1"],
+)
 def test_a_proxy_with_a_password(tmp_path: Path, proxy: str) -> None:
     done = refresh(tmp_path, "--source", "spot_advisor", HTTPS_PROXY=proxy, HTTP_PROXY=proxy)
     assert done.returncode == 4, done.stderr
     assert leaks(done, tmp_path) == []
 
 
-def test_a_user_in_the_flag_is_refused_on_one_line(tmp_path: Path) -> None:
-    done = refresh(tmp_path, "--source", "spot", "--endpoint-url", "http://u:PASSW0RD@127.0.0.1:1/?k=SECRETQ")
+@pytest.mark.parametrize("address", ["http://u:PASSW0RD@127.0.0.1:1/?k=SECRETQ", "http://u:a PASSW0RD'SECRETQ@h:1"])
+def test_a_user_in_the_flag_is_refused_on_one_line(tmp_path: Path, address: str) -> None:
+    done = refresh(tmp_path, "--source", "spot", "--endpoint-url", address)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert "--endpoint-url: must not hold a user or password" in done.stderr
+    assert "--endpoint-url: must be http(s)://" in done.stderr
     assert leaks(done, tmp_path) == []

@@ -123,12 +123,15 @@ def _document(args: Namespace, most: int | None) -> Document:
 
 
 def _asked(args: Namespace, start: date, end: date) -> tuple[BilledLine, ...]:
+    from planner.cli.verbs.prices_refresh import check_addresses, check_identity
     from pricing.aws.cost_explorer import billed_lines
     from pricing.aws.session import Access, Aws
     from pricing.errors import ReplyError, SourceFailed
 
     granularity = _chosen("--granularity", args.granularity or GRANULARITIES[0], GRANULARITIES).upper()
     groups = ("PURCHASE_TYPE" if args.by_purchase else "SERVICE", "USAGE_TYPE")
+    check_addresses()
+    check_identity(args.profile, None)
     try:
         return billed_lines(Aws(Access(profile=args.profile)), start=start, end=end, granularity=granularity, groups=groups)  # fmt: skip
     except (SourceFailed, ReplyError) as e:

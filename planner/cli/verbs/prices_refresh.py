@@ -177,19 +177,28 @@ def _request(args: Namespace) -> RefreshRequest:
 
 
 def _access(args: Namespace) -> Access:
-    from pricing.addresses import holds_user
+    from pricing.aws.access import ENDPOINT_FORM, is_endpoint
     from pricing.aws.session import Access
 
-    if args.endpoint_url is not None and holds_user(args.endpoint_url):
-        raise UsageError(
-            "--endpoint-url: must not hold a user or password; keys come from --profile or the environment, so give http(s)://HOST:PORT"
-        )
+    if args.endpoint_url is not None and not is_endpoint(args.endpoint_url):
+        raise UsageError(f"--endpoint-url: {ENDPOINT_FORM}")
+    check_addresses()
     if args.external_id is not None and args.role_arn is None:
         raise UsageError("--external-id: goes with --role-arn, which is missing")
     check_identity(args.profile, args.role_arn)
     return Access(
         profile=args.profile, role_arn=args.role_arn, external_id=args.external_id, endpoint_url=args.endpoint_url
     )
+
+
+def check_addresses() -> None:
+    """Refuse an address in the environment that is none or may hold a secret, without repeating it."""
+    import os
+
+    from pricing.aws.access import ENDPOINT_FORM, misstated_variable
+
+    if (name := misstated_variable(os.environ)) is not None:
+        raise UsageError(f"{name}: {ENDPOINT_FORM}")
 
 
 def check_identity(profile: str | None, role_arn: str | None) -> None:

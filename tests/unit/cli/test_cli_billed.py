@@ -103,3 +103,22 @@ def test_cost_explorer_that_refuses_is_a_source_that_is_unavailable(monkeypatch:
     monkeypatch.setattr("pricing.aws.cost_explorer.billed_lines", refuse)
     assert main(["prices", "billed", "--from-aws", "--start", "2026-11-27", "--end", "2026-11-28"]) == 4
     assert capsys.readouterr().err == "planner prices billed: AWS Cost Explorer: access denied to ce:GetCostAndUsage\n"
+
+
+@pytest.mark.parametrize(("flag", "variable"), [(["--profile", "nosuch"], ""), ([], "nosuch")])
+def test_a_profile_that_is_none_is_refused_as_a_refresh_refuses_it(flag: list[str], variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    if variable:
+        monkeypatch.setenv("AWS_PROFILE", variable)
+    assert main(["prices", "billed", "--from-aws", "--start", "2026-11-27", "--end", "2026-11-28", *flag]) == 2
+    assert f"{'AWS_PROFILE' if variable else '--profile'}: unknown profile 'nosuch'" in capsys.readouterr().err
+
+
+def test_an_address_with_a_password_is_refused_unsaid(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://user:SEC/RET@127.0.0.1:1")
+    assert main(["prices", "billed", "--from-aws", "--start", "2026-11-27", "--end", "2026-11-28"]) == 2
+    said = capsys.readouterr().err
+    assert "AWS_ENDPOINT_URL: must be http(s)://" in said
+    assert "SEC" not in said

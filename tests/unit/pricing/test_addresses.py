@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pricing.addresses import holds_user, host_of, marked, masked, told
+from pricing.aws.access import is_endpoint, misstated_variable
 from pricing.errors import ReplyError, SourceFailed, Unreachable
 
 
@@ -21,6 +22,15 @@ from pricing.errors import ReplyError, SourceFailed, Unreachable
         ("http://u:PASSW0RD#more@h/x", "http://…"),
         ("http://u:p@PASSW0RD@h/x", "http://…"),
         ("http://u:PASSW0RD", "http://u:…"),  # no port, so it may be the beginning of a password
+        ("at http://u:pa SECRETQ@h:1/x?t=SECRETQ", "at http://…"),
+        ("http://u:pa'SECRETQ@h:1", "http://…"),
+        ("http://u:pa SEC'RET\"Q@h:1: refused", "http://…"),
+        ("http://u:pa SECRETQ", "http://u:…"),
+        ('"http://h/x?k=a SECRETQ" failed', '"http://h/x?…'),
+        ("http://h/x?k='SECRETQ'", "http://h/x?…"),
+        ("http://u:p@h/x and http://v:q@g", "http://…"),
+        ("http://…@h/x and http://…@g", "http://…@h/x and http://…@g"),
+        ("Port could not be cast to integer value as 'SECRETQ'", "Port could not be cast to integer value as …"),
     ],
 )
 def test_addresses_are_masked_wherever_they_stand(text: str, shown: str) -> None:
@@ -81,7 +91,14 @@ def test_an_address_is_stored_as_it_is_unless_it_holds_a_secret() -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "so"), [("http://127.0.0.1:1", False), ("http://u@h", True), ("u:p@h", True), ("http://h/?k=1", False)]
+    ("address", "so"),
+    [
+        ("http://127.0.0.1:1", False),
+        ("http://u@h", True),
+        ("u:p@h", True),
+        ("http://u:p q@h", True),
+        ("http://h/?k=1", False),
+    ],
 )
 def test_a_user_in_an_address_is_noticed(address: str, so: bool) -> None:
     assert holds_user(address) is so
@@ -97,3 +114,16 @@ def test_no_error_of_a_source_shows_what_its_address_holds() -> None:
         said = f"{error} {error.why}"
         assert "PASSW0RD" not in said
         assert "SECRETQ" not in said
+
+
+@pytest.mark.parametrize(
+    ("address", "so"),
+    [
+        *((good, True) for good in ("http://127.0.0.1:1", "https://a.example/", "HTTPS://a-b.example:8443/x/y.json", "http://[::1]:80", "http://my_proxy")),
+        *((bad, False) for bad in ("", "a.example", "ftp://a", "http://", "http://u@h", "http://u:p@h", "http://h/?k=1", "http://h/x#y", "http://h/a b", "http://h/a'b", 'http://h/"', "http://h\n", "http://h:0", "http://h:65536", "http://h:pa/ss", "http://h/x@y", "http://h/\x00")),
+    ],
+)  # fmt: skip
+def test_an_address_that_may_be_asked(address: str, so: bool) -> None:
+    assert is_endpoint(address) is so
+    assert misstated_variable({"AWS_ENDPOINT_URL_EC2": address}) == (None if so or not address else "AWS_ENDPOINT_URL_EC2")  # fmt: skip
+    assert misstated_variable({"HTTPS_PROXY": address}) is None
