@@ -83,6 +83,10 @@ def letter(index: int) -> str:
     return (letter(index // 26 - 1) if index >= 26 else "") + chr(ord("a") + index % 26)
 
 
+WITH_A_RATE = "--usd-rate"
+"""What a rejection says that the asker can undo on the spot: it is the example that is shown."""
+
+
 def rejections(items: Sequence[Document]) -> list[RenderableType]:
     """Return what was turned down, by reason: how many types, and an example with its figures (for memory: the nearest miss)."""
     by_reason: dict[str, list[Document]] = {}
@@ -96,7 +100,7 @@ def rejections(items: Sequence[Document]) -> list[RenderableType]:
     )
     lines: list[RenderableType] = [title]
     for reason, group in sorted(by_reason.items(), key=lambda pair: (-len(pair[1]), pair[0])):
-        example = min(group, key=shortfall)
+        example = min(group, key=lambda item: (WITH_A_RATE not in item["detail"], shortfall(item)))
         line = Text(f"{words(reason)}  ")
         line.append(count(len({item["instance_type"] for item in group}), "type"), style=STRONG)
         line.append(

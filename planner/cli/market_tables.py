@@ -235,13 +235,18 @@ def capacity(number: int, unit: str) -> str:
     return count(number, "instance") if unit == "units" else f"{number:,} {unit.replace('vcpu', 'vCPU')}"
 
 
+def begins(starts_at: str, now: datetime) -> str:
+    """Return when a block begins, and that it has: then it can be had no more."""
+    return starts_at[:16].replace("T", " ") + (" (begun)" if moment(starts_at) <= now else "")
+
+
 def blocks_part(blocks: Sequence[Document], now: datetime, width: int) -> list[RenderableType]:
     """Return the capacity blocks that could be reserved when the snapshot was made, the first to begin first."""
     if not blocks:
         return []
     shown = blocks[:BLOCK_ROWS]
     columns = [
-        Column("Begins (UTC)", cells=[Cell(b["starts_at"][:16].replace("T", " ")) for b in shown]),
+        Column("Begins (UTC)", cells=[Cell(begins(b["starts_at"], now)) for b in shown]),
         Column("Lasts", right=True, cells=[Cell(f"{figure(b['minutes'] / 60, 4)} h") for b in shown]),
         Column("Instances", right=True, cells=[Cell(f"{b['instance_count']:,}") for b in shown]),
         Column("Zone", keep=2, cells=[Cell(b["availability_zone_id"] or b["availability_zone"] or "") for b in shown]),

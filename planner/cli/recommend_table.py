@@ -79,7 +79,8 @@ def instance_cell(row: Document, several_regions: bool, marks: Sequence[tuple[st
         else []
     )
     place += [row["availability_zone_id"]] if row["availability_zone_id"] else []
-    payment = at(row, "purchase.payment_option")
+    block = row["purchase_option"] == "capacity_block"  # always paid upfront
+    payment = None if block else at(row, "purchase.payment_option")
     terms = [
         words(row["purchase_option"]),
         *([words(payment)] if payment else []),
@@ -90,6 +91,11 @@ def instance_cell(row: Document, several_regions: bool, marks: Sequence[tuple[st
         ", ".join(terms),
         style=STRONG if row["rank"] == 1 else "",
     )
+
+
+def hourly_cell(row: Document) -> Cell:
+    """Return USD per hour of all instances, with a mark under it where the price is stale: the price's day has to go on narrow screens."""
+    return Cell(dollars_per_hour(at(row, "cost.usd_per_hour")), "!" if at(row, "price.stale") else "", under_style=CARE)
 
 
 def accelerators(row: Document) -> str:
@@ -169,7 +175,7 @@ def inference_columns(rows: Sequence[Document]) -> list[Column]:
     return [
         rate_column(rows, path, unit, keep=3),
         Column("TTFT p99" if tokens else "Latency", "TPOT p99" if tokens else "p99", right=True, keep=4, cells=latency),
-        Column("$/h", right=True, keep=2, cells=[Cell(dollars_per_hour(at(row, "cost.usd_per_hour"))) for row in rows]),
+        Column("$/h", right=True, keep=2, cells=[hourly_cell(row) for row in rows]),
         Column(
             "$/M",
             "inferences",
@@ -201,7 +207,7 @@ def training_columns(rows: Sequence[Document]) -> list[Column]:
             keep=3,
             cells=[Cell(hours(at(row, "time.hours_per_epoch")), hours(at(row, "time.hours_total"))) for row in rows],
         ),
-        Column("$/h", right=True, keep=2, cells=[Cell(dollars_per_hour(at(row, "cost.usd_per_hour"))) for row in rows]),
+        Column("$/h", right=True, keep=2, cells=[hourly_cell(row) for row in rows]),
         Column(
             "$/epoch", right=True, keep=1, cells=[Cell(figure(value), spread(low, high)) for value, low, high in epochs]
         ),
@@ -217,11 +223,14 @@ def training_columns(rows: Sequence[Document]) -> list[Column]:
 
 
 def basis_cell(row: Document) -> Cell:
-    """Return what the figures rest on and the day of the price; a stale price is marked."""
+    """Return what the figures rest on and the day of the price."""
     basis = at(row, "performance.basis") or ""
-    stale = at(row, "price.stale")
-    day = day_of(at(row, "price.as_of")) + (" !" if stale else "")
-    return Cell(basis, day, style=GOOD if basis == "measured" else "", under_style=CARE if stale else QUIET)
+    return Cell(
+        basis,
+        day_of(at(row, "price.as_of")),
+        style=GOOD if basis == "measured" else "",
+        under_style=CARE if at(row, "price.stale") else QUIET,
+    )
 
 
 def provenance(document: Document, rows: Sequence[Document]) -> list[RenderableType]:

@@ -21,6 +21,7 @@ from pricing.aws.instance_types import NOT_WANTED, is_wanted
 from pricing.aws.paging import Page, pages
 from pricing.aws.price_list import FAMILIES, PLAIN_USE, PROVIDER, parse_price_list
 from pricing.aws.product import SOURCE, parse_price_list_page, parse_product
+from pricing.aws.regions import misspelt
 from pricing.aws.replies import untold
 from pricing.aws.session import Aws
 from pricing.errors import ReplyError, SourceFailed, Unreachable
@@ -68,7 +69,7 @@ def read_price_list(aws: Aws, ask: Ask) -> SourceReading:
         raise SourceFailed(
             source=SOURCE,
             why=f"no product in {ask.region}: a misspelt filter gives an empty list too, so this does not say that nothing is offered",
-            remedy="check the region's name",
+            remedy=misspelt(ask.region),
         )
     notices: list[Notice] = []
     try:

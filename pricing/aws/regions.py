@@ -82,3 +82,8 @@ def region_code(location: str) -> str:
     names = {name.casefold(): name for spellings in LOCATIONS.values() for name in spellings}
     near = difflib.get_close_matches(location.casefold(), names, n=3)
     raise UnknownName("AWS location", location, tuple(names[n] for n in near))
+
+
+def misspelt(region: str) -> str:
+    """Return what to do about a region of which nothing is listed: nothing where its code is one of AWS's."""
+    return "" if region in LOCATIONS else "check the region's name"

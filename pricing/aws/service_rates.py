@@ -28,6 +28,7 @@ from pricing.aws.product import (
     terms_of,
     tiers_of,
 )
+from pricing.aws.regions import misspelt
 from pricing.aws.service_items import SERVICES, TO_INTERNET, TRANSFER, thing_of
 from pricing.aws.session import Aws
 from pricing.errors import NotOnePrice, ReplyError, SourceFailed
@@ -121,7 +122,7 @@ def read_service_rates(aws: Aws, ask: Ask) -> SourceReading:
     reading = parse_service_rates(documents, region=ask.region, at=ask.at)
     if not reading.rates:
         raise SourceFailed(
-            source=SOURCE, why=f"no storage or network price in {ask.region}", remedy="check the region's name"
+            source=SOURCE, why=f"no storage or network price in {ask.region}", remedy=misspelt(ask.region)
         )
     found = {rate.service for rate in reading.rates}
     for service in sorted(set(SERVICES) - found):

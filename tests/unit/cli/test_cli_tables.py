@@ -73,8 +73,11 @@ def test_sources_ages_and_staleness_are_said() -> None:
         "on-demand of 2026-07-20, 20 days old: list",
         "spot of 2026-07-09, 31 days old (STALE): zones",
     ]
-    assert "2026-07-20 !" in said
+    assert "!" in said.split("Prices  snapshot")[0]
     assert "older than 24 h for spot" in said
+    narrow = shown(answer(row(), LONG), width=80).split("Prices  snapshot")[0]
+    assert "price of" not in narrow
+    assert "!" in narrow, "the mark stays where the day of the price has to go"
     fresh = answer(row())
     fresh["prices"]["sources"] = fresh["prices"]["sources"][:1]
     assert "STALE" not in shown(fresh)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pricing.aws.regions import LOCATIONS, location_names, region_code
+from pricing.aws.regions import LOCATIONS, location_names, misspelt, region_code
 from pricing.errors import UnknownName
 from pricing.static import load_tables
 
@@ -30,3 +30,8 @@ def test_a_local_zone_is_no_region_and_a_slip_is_named() -> None:
         location_names("us-west-2-lax-1")
     with pytest.raises(UnknownName, match=r"Europe \(Ireland\)"):
         region_code("Europe (Irland)")
+
+
+def test_a_region_that_exists_is_not_called_misspelt() -> None:
+    assert misspelt("cn-north-1") == ""
+    assert misspelt("eu-centra1-1") == "check the region's name"
