@@ -21,6 +21,7 @@ from planner.services.list_prices import price
 from pricing.addresses import told
 from pricing.alerts import Alert, Baseline, FileSink, Watches, WebhookSink, alerts_of, blind, loopback, parse_watches
 from pricing.catalog import Catalog
+from pricing.difference import KEY_FIELDS
 from pricing.errors import NotReadable, SheetError, first_of
 from pricing.model import INSTANCE_HOUR, PurchaseOption, Quote
 from pricing.plain_files import open_to_append, read_text, reason
@@ -32,20 +33,6 @@ STATE_VERSION = 1
 LARGEST_WATCHES, LARGEST_STATE = 4 * 2**20, 256 * 2**20
 MOST_WAITING = 5_000  # alerts that one sink is owed; the oldest go first
 A_POST = 500  # alerts in one request
-KEY_FIELDS = (
-    "provider",
-    "instance_type",
-    "region",
-    "availability_zone_id",
-    "availability_zone",
-    "purchase_option",
-    "plan_type",
-    "offering_class",
-    "term_years",
-    "payment_option",
-    "currency",
-    "unit",
-)
 NO_REDIRECT = "it answered with a redirect, which is not followed"
 
 

@@ -10,6 +10,7 @@ from planner.cli.errors import Exit, UsageError
 from planner.cli.options import amount, limit_of, positional
 from planner.cli.verbs.prices_list import add_filters, filters_of
 from planner.ports import Document
+from pricing.difference import KEY_FIELDS
 
 if TYPE_CHECKING:
     from pricing.catalog import Catalog
@@ -18,18 +19,7 @@ TABLE_ROWS = 30
 WHICH = "latest, shipped, a day (the newest not after it), an id of `planner prices snapshots`, or the beginning of one"
 DIFF_COLUMNS = (
     "state",
-    "provider",
-    "instance_type",
-    "region",
-    "availability_zone_id",
-    "availability_zone",
-    "purchase_option",
-    "plan_type",
-    "offering_class",
-    "term_years",
-    "payment_option",
-    "currency",
-    "unit",
+    *KEY_FIELDS,
     "old_unit_price",
     "new_unit_price",
     "change_fraction",

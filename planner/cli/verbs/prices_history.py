@@ -21,6 +21,7 @@ from planner.cli.options import (
 )
 from planner.cli.verbs.db_current import add_database_flag
 from planner.ports import Document
+from pricing.difference import KEY_FIELDS
 from pricing.model import INSTANCE_HOUR
 
 if TYPE_CHECKING:
@@ -34,18 +35,7 @@ NO_CHANGES = (
     "Current spot prices: `planner prices list --purchase spot`."
 )
 HISTORY_COLUMNS = (
-    "provider",
-    "instance_type",
-    "region",
-    "availability_zone_id",
-    "availability_zone",
-    "purchase_option",
-    "plan_type",
-    "offering_class",
-    "term_years",
-    "payment_option",
-    "currency",
-    "unit",
+    *KEY_FIELDS,
     "unit_price",
     "first_seen",
     "last_seen",
