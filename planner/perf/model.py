@@ -79,7 +79,7 @@ class Layout:
     method: str | None = None  # training: full | lora | qlora
     micro_batch: int | None = None  # per device
     accumulation: int | None = None
-    checkpointing: str | None = None  # none | full
+    checkpointing: str | None = None  # none | selective | full
     sharding: str | None = None  # ddp | zero1 | zero2 | zero3
 
 
@@ -236,8 +236,20 @@ class TrainingWork:
     precision: str | None = None
     sequence_length: int = 2048  # tokens per sequence (language models)
     global_batch: int | None = None  # samples per optimizer step; None = chosen
-    optimizer: str = "adamw"  # adamw (fp32 states) | adamw_8bit
+    optimizer: str = "adamw"  # adamw (fp32 states) | adamw_8bit | sgd | adafactor
     lora_rank: int = 16
-    checkpointing: str | None = None  # None = chosen
+    checkpointing: str | None = None  # none | selective | full; None = chosen
     max_instances: int = 64
     input_size: int | None = None  # pixels, vision
+    tensor_parallel: int | None = None  # these five: None = chosen
+    pipeline_parallel: int | None = None
+    expert_parallel: int | None = None
+    micro_batch: int | None = None
+    sharding: str | None = None  # ddp | zero1 | zero2 | zero3
+    attention_backend: str = "sdpa"  # sdpa | flash | math
+    activation_offload: bool = False  # kept activations wait in host memory
+    activation_dtype: str | None = None  # fp32 | bf16 | fp16 | fp8; None = that of the arithmetic
+    chunked_loss: bool = False  # the loss is computed in chunks, so that no logits are kept
+    allreduce: str = "ring"  # ring | tree | parameter_server
+    data_format: str | None = None  # how samples are stored; None = the usual one of the model
+    storage: str | None = None  # where samples are read from; None = the usual one
