@@ -16,6 +16,7 @@ from planner.perf.collectives import link_of
 from planner.perf.model import Hardware
 
 Array = npt.NDArray[np.float64]
+Values = Array | float
 
 EFA_SHARE, TCP_SHARE = 0.8, 0.6
 """Usable share of the advertised network: with EFA (libfabric, RDMA), and over TCP."""
@@ -78,3 +79,67 @@ def expert_seconds(
     inside = exchanged * (devices - 1) / devices / link
     everywhere = inside + devices * exchanged * between_seconds_per_byte(instances, network)
     return everywhere, inside + expert_traffic * between_seconds_per_byte(instances, network)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wires:
+    """What carries collectives: usable bytes/s in one direction. Floats or arrays that broadcast."""
+
+    devices: Values  # of a node
+    link: Values  # of a device inside its node
+    network: Values  # of a node to other nodes
+    link_latency_s: Values
+    network_latency_s: Values
+
+
+def placed(ranks: Values, stride: Values, wires: Wires) -> tuple[Array, Array]:
+    """Return (ranks of the group in one node, nodes that it spans); its neighbours lie `stride` devices apart."""
+    inside = np.clip(np.asarray(wires.devices) / stride, 1.0, ranks)
+    return inside, np.asarray(ranks) / inside
+
+
+def gather_s(payload_bytes: Values, ranks: Values, stride: Values, wires: Wires) -> Array:
+    """Return the time of one all-gather or reduce-scatter of `payload_bytes` over a group, s.
+
+    Two levels: (m - 1)/m of the payload over the links of the node; between k nodes each of the m members moves its m-th, (k - 1)/k of it,
+    over its share of the node's network. Latency: a tree's steps at each level.
+    """
+    inside, nodes = placed(ranks, stride, wires)
+    payload = np.asarray(payload_bytes)
+    link = (inside - 1) / inside * payload / wires.link + np.log2(inside) * wires.link_latency_s
+    rate = np.asarray(wires.network) / wires.devices
+    network = (nodes - 1) / nodes * payload / inside / rate + np.log2(nodes) * wires.network_latency_s
+    return np.asarray(link + np.where(nodes > 1, network, 0.0))
+
+
+def exchange_s(payload_bytes: Values, ranks: Values, stride: Values, wires: Wires) -> Array:
+    """Return the time of one all-to-all in which each device sends `payload_bytes` in all, evenly over its group, s."""
+    inside, nodes = placed(ranks, stride, wires)
+    payload = np.asarray(payload_bytes)
+    link = (inside - 1) / ranks * payload / wires.link + np.where(inside > 1, wires.link_latency_s, 0.0)
+    rate = np.asarray(wires.network) / wires.devices
+    away = np.asarray(ranks) - inside
+    return np.asarray(link + np.where(nodes > 1, away / ranks * payload / rate + wires.network_latency_s, 0.0))
+
+
+def reduction_s(
+    payload_bytes: Values, ranks: Values, stride: Values, wires: Wires, *, algorithm: Values, servers: Values
+) -> Array:
+    """Return the time to sum `payload_bytes` over a group and give everyone the sum, s.
+
+    Ring (0): a reduce-scatter and an all-gather. Double tree (1): the whole payload up and down, fewer steps, no (r - 1)/r. Parameter
+    servers (2): every node pushes its sum and pulls the result; `servers` nodes beside the job share the load (r x payload / servers
+    each way), or, with 0, every node serves its share, which moves what a ring moves.
+    """
+    inside, nodes = placed(ranks, stride, wires)
+    payload = np.asarray(payload_bytes)
+    local = 2 * ((inside - 1) / inside * payload / wires.link + np.log2(inside) * wires.link_latency_s)
+    rate = np.asarray(wires.network) / wires.devices
+    part = payload / inside / rate  # s to send this device's part to another node once
+    ring = 2 * ((nodes - 1) / nodes * part + (nodes - 1) * wires.network_latency_s)
+    tree = 2 * (part + np.log2(nodes) * wires.network_latency_s)
+    load = np.where(np.asarray(servers) > 0, np.maximum(1.0, nodes / np.maximum(servers, 1e-9)), (nodes - 1) / nodes)
+    served = 2 * (load * part + wires.network_latency_s)
+    code = np.asarray(algorithm)
+    between = np.select([code >= 2, code >= 1], [served, tree], ring)
+    return np.asarray(local + np.where(nodes > 1, between, 0.0))

@@ -1,0 +1,271 @@
+"""Time of one optimizer step, part by part: pure arithmetic on arrays that broadcast against each other (NumPy).
+
+    t_step = A·(max'(t_compute + t_dequantise, t_launch) + t_tensor + t_context + t_expert + t_weights) + t_bubble + t_data + t_optimizer + t_host
+
+A: micro-batches a device runs per step (accumulation); max': the longer of device and host, rounded where they are alike. One micro-batch
+of a device:
+
+    t_compute = F_16bit / (P_16bit·e) + F_narrow / (P·e) + F_attention / (P_16bit·e_a) + (activation + weight traffic) / (B·e_b)
+
+Narrow formats speed up the matrix products of the blocks alone: the vocabulary head, the router and attention stay 16-bit. Every field
+of every argument is a float or an array; whole surfaces of layouts x instance counts x chips are one call.
+
+References: Narayanan et al. 2021 (pipeline bubble, tensor-parallel traffic); Korthikanti et al. 2022 (sequence parallelism, selective
+recomputation); Rajbhandari et al. 2020 (ZeRO); Thakur, Rabenseifner, Gropp 2005 (ring collectives); Sanders, Speck, Träff 2009 (double
+trees); Jiang et al. 2020 (parameter servers, BytePS); Liu et al. 2023 (ring attention); Rajbhandari et al. 2022 (expert exchange).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from planner.perf.training_network import Wires, exchange_s, gather_s, reduction_s
+
+Array = npt.NDArray[np.float64]
+Values = Array | float
+
+LEAST_EXPOSED = 0.1
+"""Share of a collective that never hides: its first and last bucket."""
+BACKWARD_SHARE = 2 / 3
+"""Share of a step's computation under which gradients can be reduced."""
+BLEND = 4.0
+"""Exponent of the rounded maximum of device and host time: 19 % above the larger where both are the same, 1.5 % where one is double."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepWork:
+    """What one sample (a sequence, an image …) asks for, and what the whole model holds. A multiply-add counts two FLOPs."""
+
+    tokens: Values  # of a sample; 1 for models that are not counted in tokens
+    narrow_flops: Values  # forward: matrices of the blocks that every token meets
+    expert_flops: Values  # forward: routed experts
+    wide_flops: Values  # forward: vocabulary head and router, 16-bit whatever the blocks run in
+    attention_flops: Values  # forward: both products of scores
+    backward: Values  # backward over forward FLOPs of matrices: 2, or 1 where weights are frozen
+    activation_bytes: Values  # what the blocks write and read again in one forward pass
+    head_bytes: Values  # logits and their copies, written and read, forward and backward
+    width: Values  # numbers of one token between blocks (tensor and pipeline parallelism send them)
+    kv_width: Values  # numbers of K and V of one token in one block (context parallelism sends them)
+    matrix_width: Values  # typical columns of a block's matrix; inf where unknown
+    blocks: Values
+    routed_width: Values  # numbers of one token sent to its experts in all blocks together (0: none)
+    weight_bytes: Values  # whole model, as training reads it
+    gradient_bytes: Values  # of what is trained
+    expert_share: Values  # of the weights: routed experts
+    optimizer_bytes: Values  # traffic of one update of the whole model
+    dequantised_bytes: Values  # traffic of widening a quantised base once (0: none)
+    value_bytes: Values  # of one activation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepLayout:
+    """How the work is spread. Ranks lie tensor, context, data (experts within), pipeline from the inside out."""
+
+    data: Values = 1.0  # replicas that see different samples
+    tensor: Values = 1.0
+    pipeline: Values = 1.0
+    interleave: Values = 1.0  # model chunks a pipeline stage holds (virtual stages)
+    context: Values = 1.0
+    expert: Values = 1.0  # ranks of the data group that share one set of routed experts
+    zero: Values = 0.0  # 0 DDP, 1 optimizer states, 2 and gradients, 3 and weights (FSDP)
+    micro_batch: Values = 1.0  # samples
+    accumulation: Values = 1.0
+    recompute: Values = 0.0  # share of the blocks' matrices run again in the backward pass
+    recompute_attention: Values = 0.0  # share of the scores run again
+    reduction: Values = 0.0  # gradients: 0 ring, 1 double tree, 2 parameter servers
+    servers: Values = 0.0  # nodes that only serve parameters (0: every node serves its share)
+    offloaded_bytes: Values = 0.0  # sent to host memory and back, per device and micro-batch
+
+    @property
+    def devices(self) -> Values:
+        """Devices of the whole job."""
+        return self.data * self.tensor * self.pipeline * self.context
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepMachine:
+    """One kind of node and what software reaches on it (see `planner.perf.training_machine`)."""
+
+    peak_flops: Values  # dense FLOP/s of a device in the format that the blocks train in
+    wide_peak_flops: Values  # in 16-bit (the same unless the format is narrower)
+    bandwidth: Values  # bytes/s of device memory
+    devices: Values  # of a node
+    link: Values  # bytes/s of a device to its neighbours in the node, one direction
+    network: Values  # bytes/s of a node to others, one direction
+    host: Values = 25e9  # bytes/s of a device to host memory, one direction
+    link_latency_s: Values = 10e-6
+    network_latency_s: Values = 10e-6
+    matmul_share: Values  # of the peak, large matrices
+    expert_share: Values  # of `matmul_share`: grouped matrices of routed experts
+    attention_share: Values  # of the 16-bit peak
+    traffic_share: Values  # of the memory bandwidth
+    half_width: Values  # columns at which a matrix reaches half of `matmul_share`
+    launch_s: Values  # host time of one block's forward pass
+    host_s: Values  # host time of one step beside that
+    link_share: Values
+    network_share: Values
+    overlap_share: Values  # of computation that collectives can hide under
+    work_factor: Values = 1.0  # device time beyond what the work's figures say
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTime:
+    """Seconds of one optimizer step, by what takes them."""
+
+    compute: Array
+    dequantise: Array
+    launch: Array  # device waiting for the host within micro-batches
+    exposed_tensor: Array
+    exposed_context: Array
+    exposed_expert: Array
+    exposed_pipeline: Array  # bubble and sends
+    exposed_data: Array  # gradients and sharded weights
+    offload: Array
+    optimizer: Array
+    host: Array
+
+    @property
+    def total(self) -> Array:
+        """All parts together."""
+        return (
+            self.compute
+            + self.dequantise
+            + self.launch
+            + self.exposed_tensor
+            + self.exposed_context
+            + self.exposed_expert
+            + self.exposed_pipeline
+            + self.exposed_data
+            + self.offload
+            + self.optimizer
+            + self.host
+        )
+
+
+def step_seconds(work: StepWork, layout: StepLayout, machine: StepMachine) -> StepTime:
+    """Return the time of one optimizer step, s; every field broadcasts.
+
+    Assumes equal stages, balanced experts and sequence parallelism wherever tensor parallelism is used. The step trains
+    `layout.data x micro_batch x accumulation` samples.
+    """
+    w, at, m = work, layout, machine
+    wires = Wires(
+        devices=m.devices,
+        link=m.link * m.link_share,
+        network=m.network * m.network_share,
+        link_latency_s=m.link_latency_s,
+        network_latency_s=m.network_latency_s,
+    )
+    split = at.tensor * at.context * at.pipeline  # devices that share one sample's matrices
+    samples = at.micro_batch / split
+    forward_again = 1 + w.backward + at.recompute
+    columns = w.matrix_width / at.tensor
+    matmul = m.matmul_share * _ramp(columns, m.half_width)
+    grouped = matmul * m.expert_share
+    matrices_s = (
+        w.narrow_flops / (m.peak_flops * matmul) + w.expert_flops / (m.peak_flops * grouped)
+    ) * forward_again + w.wide_flops * (1 + w.backward) / (m.wide_peak_flops * matmul)
+    scores_s = w.attention_flops * (3 + at.recompute_attention) / (m.wide_peak_flops * m.attention_share)
+    traffic_s = (w.activation_bytes * (3 + at.recompute) + w.head_bytes) / (m.bandwidth * m.traffic_share)
+    weights = w.weight_bytes * _local_share(w, at)
+    gradients = w.gradient_bytes * _local_share(w, at)
+    # Weights are read in every pass; gradients are read and written once.
+    weights_s = (weights * (2 + at.recompute) + 2 * gradients) / (m.bandwidth * m.traffic_share)
+    micro_s = (samples * (matrices_s + scores_s + traffic_s) + weights_s) * m.work_factor
+    dequantise_s = (
+        (2 + at.recompute) * w.dequantised_bytes / (at.tensor * at.pipeline) / (m.bandwidth * m.traffic_share)
+    )
+    launch_s = w.blocks / at.pipeline * (3 + at.recompute) * m.launch_s
+    busy_s = micro_s + dequantise_s
+    waited_s = (busy_s**BLEND + launch_s**BLEND) ** (1 / BLEND) - busy_s
+
+    # Tensor parallelism: an all-gather and a reduce-scatter around attention and around the feed-forward, in every pass.
+    sent = at.micro_batch * w.tokens / at.context * w.width * w.value_bytes
+    tensor_s = 4 * w.blocks / at.pipeline * (2 + at.recompute) * gather_s(sent, at.tensor, 1.0, wires)
+    ring = at.micro_batch * w.tokens * w.kv_width * w.value_bytes / at.tensor
+    context_all_s = w.blocks / at.pipeline * (3 + at.recompute_attention) * gather_s(ring, at.context, at.tensor, wires)
+    context_s = exposed(context_all_s, m.overlap_share * samples * scores_s)
+    routed = at.micro_batch * w.tokens / (at.context * at.tensor) * w.routed_width / at.pipeline * w.value_bytes
+    expert_s = 2 * (2 + at.recompute) * exchange_s(routed, at.expert, at.tensor, wires)
+    offload_s = exposed(2 * at.offloaded_bytes / m.host, m.overlap_share * busy_s)
+    inner_s = busy_s + waited_s + tensor_s + context_s + expert_s + offload_s
+
+    boundary = sent / at.tensor
+    send_s = np.where(
+        np.asarray(at.pipeline) > 1,
+        2 * at.interleave * (boundary / (wires.network / m.devices) + m.network_latency_s),
+        0.0,
+    )
+    bubble_s = (at.pipeline - 1) / at.interleave * inner_s + at.accumulation * exposed(send_s, m.overlap_share * busy_s)
+    data_s = _data_seconds(w, at, wires, hidden_s=m.overlap_share * BACKWARD_SHARE * inner_s)
+    owned = _local_share(w, at) / np.where(np.asarray(at.zero) >= 1, at.data * at.context, 1.0)
+    optimizer_s = w.optimizer_bytes * owned / (m.bandwidth * m.traffic_share)
+    shape = np.broadcast_shapes(
+        *(np.shape(part) for part in (inner_s, bubble_s, data_s, optimizer_s, m.host_s, at.accumulation))
+    )
+
+    def each(seconds: Values) -> Array:
+        return np.broadcast_to(np.asarray(seconds, dtype=np.float64), shape)
+
+    return StepTime(
+        compute=each(at.accumulation * micro_s),
+        dequantise=each(at.accumulation * dequantise_s),
+        launch=each(at.accumulation * waited_s),
+        exposed_tensor=each(at.accumulation * tensor_s),
+        exposed_context=each(at.accumulation * context_s),
+        exposed_expert=each(at.accumulation * expert_s),
+        exposed_pipeline=each(bubble_s),
+        exposed_data=each(data_s),
+        offload=each(at.accumulation * offload_s),
+        optimizer=each(optimizer_s),
+        host=each(m.host_s),
+    )
+
+
+def exposed(collective_s: Values, hidden_s: Values) -> Array:
+    """Return the part of a collective that adds to the step, s."""
+    return np.maximum(np.asarray(collective_s) - hidden_s, LEAST_EXPOSED * np.asarray(collective_s))
+
+
+def _ramp(columns: Values, half_width: Values) -> Array:
+    """Return columns / (columns + half), 1 where the columns are not known (inf)."""
+    return 1 / (1 + np.asarray(half_width) / columns)
+
+
+def _local_share(work: StepWork, layout: StepLayout) -> Array:
+    """Return the share of the model's weights that one device computes with: routed experts are dealt out over the expert group."""
+    dense = (1 - np.asarray(work.expert_share)) / layout.tensor
+    return (dense + work.expert_share / (layout.expert * layout.tensor)) / layout.pipeline
+
+
+def _data_seconds(work: StepWork, layout: StepLayout, wires: Wires, *, hidden_s: Values) -> Array:
+    """Return the exposed time of gradients and sharded weights per step, s.
+
+    DDP and ZeRO-1: gradients scattered and gathered once a step; ZeRO-2: scattered every micro-batch, weights gathered once; ZeRO-3:
+    weights gathered twice and gradients scattered every micro-batch. Routed experts are reduced over the ranks that hold the same ones.
+    """
+    at = layout
+    share = np.asarray(work.expert_share)
+    local = at.tensor * at.pipeline
+    groups = (
+        (1 - share, local, at.data * at.context, at.tensor),
+        (share, local * at.expert, at.data * at.context / at.expert, at.tensor * at.expert),
+    )
+    once: Array = np.zeros(())
+    every: Array = np.zeros(())
+    zero = np.asarray(at.zero)
+    for part, over, ranks, stride in groups:
+        weights, gradients = part * work.weight_bytes / over, part * work.gradient_bytes / over
+        scatter, gather = gather_s(gradients, ranks, stride, wires), gather_s(weights, ranks, stride, wires)
+        ddp = reduction_s(gradients, ranks, stride, wires, algorithm=at.reduction, servers=at.servers)
+        trained = np.minimum(gradients, weights)
+        once = once + np.select(
+            [zero >= 3, zero >= 2, zero >= 1],
+            [0.0 * ddp, gather_s(trained, ranks, stride, wires), scatter + gather_s(trained, ranks, stride, wires)],
+            ddp,
+        )
+        every = every + np.select([zero >= 3, zero >= 2], [2 * gather + scatter, scatter], 0.0 * scatter)
+    return exposed(once, hidden_s) + at.accumulation * exposed(every, np.asarray(hidden_s) / BACKWARD_SHARE)
