@@ -47,6 +47,12 @@ def link_of(hardware: Hardware) -> tuple[float, float]:
     return link.latency_us * 1e-6, both / 2 * 1e9 * link.usable_fraction
 
 
+def datasheet_link(hardware: Hardware) -> tuple[float, float]:
+    """Return (latency of a small all-reduce over two devices in s, bytes/s of the link in one direction, none of it lost)."""
+    both = hardware.interconnect_gb_s_bidirectional or PCIE_GB_S_BIDIRECTIONAL
+    return LINKS[hardware.interconnect_kind].latency_us * 1e-6, both / 2 * 1e9
+
+
 def all_reduce_s(payload_bytes: Array, tp: int | Array, latency_s: Array, bytes_per_s: Array) -> Array:
     """Return seconds of one all-reduce of `payload_bytes` over `tp` devices; zero for one device."""
     ranks = np.asarray(tp, dtype=np.float64)

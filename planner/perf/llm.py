@@ -1,8 +1,11 @@
 """Roofline of token generation: one step of prefill or decode, operator class by operator class.
 
-t(step) = Σ_c max(FLOPs_c / (P_c·e_c), bytes_c / (W·e_w)) + attention + collectives + overhead. Weights are read once a step
-whatever the number of tokens; a request's cache is read once per generated token; experts are read as far as the step's tokens
-touch them. Per device; with T devices each holds its share (see `memory`).
+t(step) = Σ_c (max(c, m) + u·min(c, m)) + attention + collectives + overhead with c = (n + n0)·FLOPs_c / (P_c·e_c) and
+m = bytes_c / (W·e_w): products of n tokens cost as n + n0 (tiles that are not full, the ramp of the pipeline), and a share u of the
+shorter of compute and traffic is not hidden behind the longer. Weights are read once a step whatever the number of tokens; a
+request's cache is read once per generated token; experts are read as far as the step's tokens touch them, each with a ramp of its
+own. Per device; with T devices each holds its share (see `memory`). With S pipeline stages a step carries one of S micro-batches
+through all layers; a token of every request takes one such step (the stages work on different micro-batches meanwhile).
 
 Everything is NumPy and broadcasts: scalars of one model and layout against arrays over hardware and concurrency.
 References: Williams et al. 2009 (roofline); Pope et al. 2022 (arXiv:2211.05102); Agrawal et al. 2024 (chunked prefill, arXiv:2403.02310).
@@ -10,6 +13,7 @@ References: Williams et al. 2009 (roofline); Pope et al. 2022 (arXiv:2211.05102)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,6 +60,7 @@ class Shape:
     layers: Array
     reduced_bytes_per_token: Array  # payload of one all-reduce
     ranks: Array  # devices that reduce together
+    stages: Array  # pipeline stages; a micro-batch is 1/stages of the requests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +71,10 @@ class Machine:
     cache_bytes_per_s: Array
     narrow_flops: Array  # usable FLOP/s of the compute format
     wide_flops: Array  # usable FLOP/s in 16 bits
+    attention_flops: Array  # usable FLOP/s of scores and values
+    expert_share: Array  # of the usable rates that grouped products of experts reach
+    ramp_tokens: Array  # n0: tokens by which a matrix product is dearer than its FLOPs
+    unhidden: Array  # u: share of the shorter of compute and traffic that is not hidden
     link_latency_s: Array
     link_bytes_per_s: Array
     layer_overhead_s: Array
@@ -92,9 +101,16 @@ def decode_contexts(spec: ModelSpec, input_tokens: float, output_tokens: float) 
 
 
 def shape_of(
-    spec: ModelSpec, form: Format, *, kv_bits: float, tp: int, input_tokens: float, output_tokens: float
+    spec: ModelSpec,
+    form: Format,
+    *,
+    kv_bits: float,
+    tp: int,
+    input_tokens: float,
+    output_tokens: float,
+    pp: int = 1,
 ) -> Shape:
-    """Return the bytes and FLOPs of one of `tp` devices; MLA is decoded in its absorbed form (over the latent)."""
+    """Return the bytes and FLOPs of one of `tp` devices, all `pp` stages together; MLA is decoded in its absorbed form."""
     width = len(CLASSES)
     weights, flops, narrow = np.zeros(width), np.zeros(width), np.zeros(width)
     prompt_weights, prompt_flops = np.zeros(width), np.zeros(width)
@@ -164,7 +180,13 @@ def shape_of(
         layers=np.asarray(float(spec.layers)),
         reduced_bytes_per_token=np.asarray(2.0 * spec.hidden_size),
         ranks=np.asarray(float(tp)),
+        stages=np.asarray(float(pp)),
     )
+
+
+def stacked(shapes: Sequence[Shape]) -> Shape:
+    """Return many shapes as one whose arrays have a first axis over them."""
+    return Shape(**{name: np.stack([getattr(s, name) for s in shapes]) for name in Shape.__slots__})
 
 
 def touched_share(routed_share: Array, tokens: Array) -> Array:
@@ -173,13 +195,18 @@ def touched_share(routed_share: Array, tokens: Array) -> Array:
 
 
 def products_s(weight_bytes: Array, flops: Array, shape: Shape, machine: Machine, tokens: Array) -> Array:
-    """Return seconds of the matrix products of a step by class: the slower of compute and weight traffic."""
-    n = tokens[..., None]
-    read = weight_bytes / machine.weights_bytes_per_s[..., None]
+    """Return seconds of the matrix products of a step by class: the slower of compute and weight traffic, and what is not hidden."""
     share = touched_share(shape.routed_share, tokens)
-    read = read * np.where(np.arange(len(CLASSES)) == EXPERT, share[..., None], 1.0)
-    rate = np.where(shape.quantised > 0, machine.narrow_flops[..., None], machine.wide_flops[..., None])
-    return np.maximum(read, n * flops / rate)
+    # A touched expert has k/(E·share) of the tokens and a ramp of its own: n·k + E·share·n0 tokens in all, in units of k.
+    dense, routed = tokens + machine.ramp_tokens, tokens + machine.ramp_tokens * share / shape.routed_share
+    is_expert = np.arange(len(CLASSES)) == EXPERT
+    grouped = np.where(is_expert, machine.expert_share[..., None], 1.0)
+    read = (
+        weight_bytes * np.where(is_expert, share[..., None], 1.0) / (machine.weights_bytes_per_s[..., None] * grouped)
+    )
+    rate = np.where(shape.quantised > 0, machine.narrow_flops[..., None], machine.wide_flops[..., None]) * grouped
+    work = np.where(is_expert, routed[..., None], dense[..., None]) * flops / rate
+    return np.maximum(read, work) + machine.unhidden[..., None] * np.minimum(read, work)
 
 
 def overhead_s(shape: Shape, machine: Machine, sequences: Array) -> Array:
@@ -195,13 +222,20 @@ def reduces_s(shape: Shape, machine: Machine, tokens: Array) -> Array:
     return REDUCES_PER_LAYER * shape.layers * one
 
 
+def hops_s(shape: Shape, machine: Machine, tokens: Array) -> Array:
+    """Return the time in which a micro-batch passes from stage to stage: one message a hop."""
+    one = machine.link_latency_s + shape.reduced_bytes_per_token * tokens / machine.link_bytes_per_s
+    return (shape.stages - 1.0) * one
+
+
 def decode_step(shape: Shape, machine: Machine, concurrency: Array) -> Step:
-    """Return one decode step of `concurrency` requests at their mean context."""
-    classes = products_s(shape.weight_bytes, shape.flops_per_token, shape, machine, concurrency)
-    read = concurrency * shape.decode_cache_bytes / machine.cache_bytes_per_s
-    attention = np.maximum(read, concurrency * shape.decode_attention_flops / machine.wide_flops)
-    collectives = reduces_s(shape, machine, concurrency)
-    overhead = overhead_s(shape, machine, concurrency)
+    """Return one decode step of `concurrency` requests at their mean context: the time in which each gets one token."""
+    carried = np.maximum(concurrency / shape.stages, 1.0)
+    classes = products_s(shape.weight_bytes, shape.flops_per_token, shape, machine, carried)
+    read = carried * shape.decode_cache_bytes / machine.cache_bytes_per_s
+    attention = np.maximum(read, carried * shape.decode_attention_flops / machine.attention_flops)
+    collectives = reduces_s(shape, machine, carried) + hops_s(shape, machine, carried)
+    overhead = overhead_s(shape, machine, carried)
     return Step(
         total=classes.sum(axis=-1) + attention + collectives + overhead,
         classes=classes,
@@ -212,21 +246,21 @@ def decode_step(shape: Shape, machine: Machine, concurrency: Array) -> Step:
 
 
 def prefill_of(shape: Shape, machine: Machine, input_tokens: float | Array, step_tokens: Array) -> Step:
-    """Return the time one prompt takes when prefill steps carry `step_tokens` tokens, of one or of several prompts.
+    """Return the time of the accelerators that one prompt takes when prefill steps carry `step_tokens` tokens, of one or more prompts.
 
-    A prompt longer than a step needs several; short prompts share one, so each pays its share of it.
+    A prompt longer than a step needs several; short prompts share one, so each pays its share of it. With pipeline stages this is the
+    time by which it holds up the others: 1/stages of its way through all of them.
     """
     steps = input_tokens / step_tokens
+    each = steps / shape.stages
     classes = (
-        products_s(shape.prompt_bytes, shape.prompt_flops_per_token, shape, machine, step_tokens) * steps[..., None]
+        products_s(shape.prompt_bytes, shape.prompt_flops_per_token, shape, machine, step_tokens) * each[..., None]
     )
-    head = shape.prompt_head_flops / machine.wide_flops
-    classes = np.concatenate(
-        [classes[..., :HEAD], (classes[..., HEAD] + head)[..., None], classes[..., HEAD + 1 :]], axis=-1
-    )
-    attention = shape.prompt_attention_flops / machine.wide_flops
-    collectives = reduces_s(shape, machine, step_tokens) * steps
-    overhead = overhead_s(shape, machine, np.zeros_like(steps)) * steps + machine.sequence_overhead_s
+    head = shape.prompt_head_flops / machine.wide_flops / shape.stages
+    classes[..., HEAD] += head
+    attention = shape.prompt_attention_flops / machine.attention_flops / shape.stages
+    collectives = (reduces_s(shape, machine, step_tokens) + hops_s(shape, machine, step_tokens)) * each
+    overhead = overhead_s(shape, machine, np.zeros_like(steps)) * each + machine.sequence_overhead_s
     return Step(
         total=classes.sum(axis=-1) + attention + collectives + overhead,
         classes=classes,

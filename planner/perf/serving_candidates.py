@@ -135,6 +135,10 @@ def machine_of(members: Sequence[Candidate]) -> llm.Machine:
         cache_bytes_per_s=column([b * c.efficiency.kv_bandwidth for b, c in zip(bandwidth, members, strict=True)]),
         narrow_flops=column(narrow),
         wide_flops=column(wide),
+        attention_flops=column(wide),
+        expert_share=column([1.0] * len(members)),
+        ramp_tokens=column([0.0] * len(members)),
+        unhidden=column([0.0] * len(members)),
         link_latency_s=column(
             [lat * c.efficiency.link_latency_factor for (lat, _), c in zip(links, members, strict=True)]
         ),
