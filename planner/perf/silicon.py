@@ -1,0 +1,123 @@
+"""Serving from measured operator times: what a table of step times says of one replica, corrected by what whole servers measured.
+
+A table tells the time of a decode step of B requests and of a prompt's share of the steps that carry it; the arithmetic from there to
+rates and latencies is that of `llm` and `latency`. Both times are multiplied by fitted factors (`tables/parameters_silicon.json`), which
+deviate by engine, chip and precision: tables time operators one by one, and servers do more than that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from planner.models.spec import ModelSpec
+from planner.perf.latency import Load, moments_of, quantile_of
+from planner.perf.llm import steady_requests_per_s
+from planner.perf.model import Percentiles, Rates
+from planner.perf.parameters import Link, Slot
+
+Array = npt.NDArray[np.float64]
+
+DECODE, PREFILL = "decode_factor", "prefill_factor"
+SLOTS = (
+    Slot(
+        name=DECODE,
+        unit="x decode step of the tables",
+        link=Link.LOG,
+        start=1.2,
+        start_sd=0.5,
+        levels={"engine": 0.2, "accelerator": 0.2, "precision": 0.2, "parallelism": 0.2, "source": 0.2, "group": 0.2},
+    ),
+    Slot(
+        name=PREFILL,
+        unit="x prompt time of the tables",
+        link=Link.LOG,
+        start=1.2,
+        start_sd=0.5,
+        levels={"engine": 0.2, "accelerator": 0.2, "precision": 0.2, "parallelism": 0.2, "source": 0.2, "group": 0.2},
+    ),
+)
+"""What is fitted, and at which levels it deviates."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One replica at one operating point: what a table of step times is asked."""
+
+    spec: ModelSpec
+    accelerator: str  # canonical name
+    engine: str
+    precision: str
+    kv_precision: str
+    tensor_parallel: int
+    expert_parallel: bool
+    input_tokens: int
+    output_tokens: int
+    concurrency: int
+    step_tokens: int  # most prompt tokens in one step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTimes:
+    """Seconds of one replica: a decode step at mean context, the accelerator time of one prompt beside it, one prompt alone."""
+
+    decode_s: float
+    prefill_s: float
+    alone_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What one replica sustains, from step times."""
+
+    rates: Rates
+    ttft_ms: Percentiles
+    tpot_ms: Percentiles | None
+    e2e_ms: Percentiles
+    prefill_time_fraction: float
+
+
+def corrected(times: StepTimes, *, decode: float, prefill: float) -> StepTimes:
+    """Return step times multiplied by the factors of decode steps and of prompts."""
+    return StepTimes(
+        decode_s=times.decode_s * decode, prefill_s=times.prefill_s * prefill, alone_s=times.alone_s * prefill
+    )
+
+
+def served(times: StepTimes, question: Question) -> Served:
+    """Return rates and latencies of one replica that keeps `concurrency` requests in flight."""
+
+    def array(value: float) -> Array:
+        return np.asarray([value], dtype=np.float64)
+
+    q, out = question, question.output_tokens
+    rate = float(steady_requests_per_s(array(q.concurrency), out, array(times.decode_s), array(times.prefill_s))[0])
+    moments = moments_of(
+        Load(
+            concurrency=array(q.concurrency),
+            input_tokens=float(q.input_tokens),
+            output_tokens=float(out),
+            step_tokens=array(q.step_tokens),
+            decode_s=array(times.decode_s),
+            prefill_s=array(times.prefill_s),
+            alone_s=array(times.alone_s),
+        )
+    )
+    p50, p99 = quantile_of(moments, 0.5), quantile_of(moments, 0.99)
+
+    def both(name: str) -> Percentiles:
+        return Percentiles(p50=float(getattr(p50, name)[0]) * 1e3, p99=float(getattr(p99, name)[0]) * 1e3)
+
+    return Served(
+        rates=Rates(
+            requests_per_s=rate,
+            output_tokens_per_s=rate * out,
+            total_tokens_per_s=rate * (out + q.input_tokens),
+        ),
+        ttft_ms=both("ttft"),
+        tpot_ms=None if out <= 1 else both("tpot"),
+        e2e_ms=both("e2e"),
+        prefill_time_fraction=rate * times.prefill_s,
+    )

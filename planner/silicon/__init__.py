@@ -1,0 +1,1 @@
+"""Step times from measured operator tables (the extra `silicon`), behind `planner.ports.Predictor`."""
