@@ -1,0 +1,70 @@
+"""Conformal intervals: the multiples of the predicted spread between which 80 % of rows lay that a fit had not seen, by novelty class.
+
+    z = log(measured / predicted) / sd,   low, high = 10th and 90th percentile of z in the class
+
+Percentiles are corrected for the finite number of rows (n + 1 instead of n), and asymmetric, as errors are. Vovk et al. 2005,
+Algorithmic Learning in a Random World; Lei et al. 2018, Distribution-Free Predictive Inference for Regression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from planner.calibration.folds import Predictions
+from planner.calibration.statistics import quantile, weights_of
+from planner.perf.intervals import bounds, novelty_of
+from planner.perf.parameters import IntervalRow
+
+__all__ = ["FEWEST_GROUPS", "FEWEST_ROWS", "bounds", "conformal", "halves", "multiples", "novelty_of"]
+
+Array = npt.NDArray[np.float64]
+
+LOW_SHARE, HIGH_SHARE = 0.1, 0.9
+FEWEST_ROWS, FEWEST_GROUPS = 20, 4
+"""A class with fewer left-out rows or groups gets no multiples of its own: those of the next wider class hold for it."""
+
+
+def multiples(z: Array, groups: Sequence[str]) -> tuple[float, float]:
+    """Return the 10th and 90th percentile of z [rows], a little further out as only so many were seen.
+
+    A row weighs the square root of its group's share, so that neither one long table nor many short ones decide alone.
+    """
+    weights = np.sqrt(weights_of(groups))
+    effective = float(weights.sum() ** 2 / np.sum(weights**2))
+    beyond = min(1.0, HIGH_SHARE * (effective + 1) / effective)
+    return quantile(z, 1 - beyond, weights), quantile(z, beyond, weights)
+
+
+def conformal(
+    predictions: Sequence[Predictions], groups: Sequence[str], *, used: npt.NDArray[np.bool_] | None = None
+) -> Mapping[str, IntervalRow]:
+    """Return the multiples of each novelty class from cross-validations of the same problem, whose rows are of these groups.
+
+    `used` [rows]: of which rows residuals are taken, all by default.
+    """
+    z_of: dict[str, list[float]] = {}
+    groups_of: dict[str, list[str]] = {}
+    for each in predictions:
+        z = each.residual / each.sd
+        for i in range(len(z)) if used is None else np.flatnonzero(used).tolist():
+            z_of.setdefault(each.novelty[i], []).append(float(z[i]))
+            groups_of.setdefault(each.novelty[i], []).append(groups[i])
+    out = {}
+    for name, values in sorted(z_of.items()):
+        count = len(set(groups_of[name]))
+        if len(values) >= FEWEST_ROWS and count >= FEWEST_GROUPS:
+            low, high = multiples(np.array(values), groups_of[name])
+            # An interval holds the prediction itself, whatever the bias of a class.
+            out[name] = IntervalRow(low=min(low, -0.05), high=max(high, 0.05), rows=len(values), groups=count)
+    return out
+
+
+def halves(groups: Sequence[str], seed: int = 0) -> npt.NDArray[np.bool_]:
+    """Return a split of rows into two halves by whole groups: multiples from one are checked on the other."""
+    names = sorted(set(groups))
+    np.random.default_rng(seed).shuffle(names)
+    first = set(names[: len(names) // 2])
+    return np.array([group in first for group in groups], dtype=np.bool_)
