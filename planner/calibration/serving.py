@@ -1,0 +1,211 @@
+"""LLM serving: measured rows as cases, the fit that they pose, and what the model predicts for them.
+
+The physics is `planner.perf.llm` on rates of `planner.perf.serving_rates`: the same functions that answer a request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from planner.calibration import hierarchy
+from planner.calibration.hierarchy import Problem
+from planner.calibration.model import Facts, Figure, Labels, Reading, Row, Skipped, Workload
+from planner.calibration.serving_cases import METRICS, STEP_TOKENS, UNITS, Case, Load, Unpredictable, cases_of
+from planner.perf import llm
+from planner.perf.intervals import bounds, novelty_of
+from planner.perf.parameters import Parameters
+from planner.perf.serving_rates import COLUMN, SLOTS, machine, peaks_from, peaks_of, silicon_of, topology_of
+
+Array = npt.NDArray[np.float64]
+
+OPEN_TURNS = 25
+"""Turns of the fixed point between requests in flight and their time under open arrivals."""
+
+
+def read(rows: Sequence[Row], facts: Facts) -> Reading:
+    """Return the cases of a serving file; a row gives its metric and, where stated, TPOT and the TTFT of a batch alone."""
+    cases: list[Case] = []
+    labels: list[Labels] = []
+    ids: list[str] = []
+    main: list[bool] = []
+    skipped: list[Skipped] = []
+    for row in rows:
+        row_id = row.get("row_id", "")
+        try:
+            for case, is_main in cases_of(row, facts):
+                cases.append(case)
+                labels.append(labels_of(row, case))
+                ids.append(row_id)
+                main.append(is_main)
+        except Unpredictable as e:
+            skipped.append(Skipped(row_id=row_id, reason=e.reason, detail=e.detail, eligible=e.eligible))
+    return Reading(
+        workload=Workload.SERVING,
+        cases=cases,
+        labels=labels,
+        row_ids=ids,
+        main=main,
+        measured=[c.measured for c in cases],
+        skipped=skipped,
+    )
+
+
+def labels_of(row: Row, case: Case) -> Labels:
+    """Return what the errors of a case are grouped by."""
+    stages = f" pp{case.stages}" if case.stages > 1 else ""
+    return Labels(
+        source=row.get("source", ""),
+        model=row.get("model", ""),
+        accelerator=case.hardware.accelerator,
+        chip_family=case.hardware.architecture,
+        engine=case.engine,
+        family=case.family,
+        precision=case.weights,
+        parallelism=f"tp{case.ranks}{stages}",
+        metric=METRICS[case.metric],
+        unit=UNITS.get(case.metric, "ms"),
+    )
+
+
+def keys_of(reading: Reading) -> dict[str, list[str]]:
+    """Return the key of each case at each level."""
+    out: dict[str, list[str]] = {}
+
+    def put(level: str, keys: list[str]) -> None:
+        out[level] = keys
+
+    cases: list[Case] = list(reading.cases)  # type: ignore[arg-type]  # ours
+    put("architecture", [silicon_of(c.hardware) for c in cases])
+    put("chip", [c.hardware.accelerator for c in cases])
+    put("engine", [c.engine for c in cases])
+    put("generation", [c.generation for c in cases])
+    put("engine_chip", [f"{c.engine} on {c.hardware.accelerator}" for c in cases])
+    put("stored", [c.form.weights if not c.form.native else "" for c in cases])
+    put("precision", [f"{c.form.weights} on {silicon_of(c.hardware)}" for c in cases])
+    put("topology", [topology_of(c.hardware, c.ranks * c.stages) for c in cases])
+    put("limit", [c.limit for c in cases])
+    put("family", [c.family for c in cases])
+    put("model", [each.model for each in reading.labels])
+    put("source", [each.source for each in reading.labels])
+    put("group", [each.group for each in reading.labels])
+    return out
+
+
+class Forward:
+    """All cases of a reading as arrays, and the log of their predicted figures for values of the slots."""
+
+    def __init__(self, cases: Sequence[Case]) -> None:
+        def column(name: str) -> Array:
+            return np.array([getattr(c, name) for c in cases], dtype=np.float64)
+
+        self.shape = llm.stacked([c.shape for c in cases])
+        self.peaks = np.array([peaks_of(c.hardware, c.form) for c in cases], dtype=np.float64)
+        self.input, self.output = column("input_tokens"), column("output_tokens")
+        self.concurrency, self.waves, self.beams = column("concurrency"), column("waves"), column("beams")
+        self.replicas, self.requests, self.rate = column("replicas"), column("requests"), column("rate")
+        self.multiplier = column("multiplier")
+        self.load = np.array([c.load.value for c in cases])
+        self.metric = np.array([c.metric for c in cases])
+        self.is_static = np.isin(self.load, [Load.STATIC, Load.DECODE, Load.PROMPT])
+        self.open = np.flatnonzero(self.load == Load.OPEN)
+
+    def __call__(self, values: Array) -> Array:
+        """Return log predictions [cases] of values [cases, slots]."""
+        m = machine(values, peaks_from(self.peaks))
+        b, n_in, n_out = self.concurrency, self.input, self.output
+        if len(self.open):
+            b = b.copy()
+            b[self.open] = self._in_flight(m)
+        sequences = b * self.beams
+        decode = llm.decode_step(self.shape, m, sequences).total / self.multiplier
+        tokens = n_in * np.where(self.is_static, b, np.maximum(1.0, b / n_out))
+        prefill = llm.prefill_of(self.shape, m, n_in, np.minimum(STEP_TOKENS, tokens)).total
+        steps = np.where(self.load == Load.DECODE, n_out, np.maximum(n_out - 1.0, 0.0))
+        prompts = np.where(self.load == Load.DECODE, 0.0, b * prefill)
+        batch_s = np.where(self.load == Load.PROMPT, prompts, prompts + steps * decode)
+        requests_per_s = b / batch_s * self.replicas
+        limited = values[:, COLUMN["limited"]]
+        requests_per_s = requests_per_s * np.where(self.load == Load.LIMITED, limited, 1.0)
+        if len(self.open):
+            at = self.open
+            run_s = self.requests[at] / self.rate[at] + batch_s[at]
+            arrived = np.where(self.requests[at] > 0, self.requests[at] / run_s, self.rate[at])
+            requests_per_s[at] = np.minimum(requests_per_s[at], arrived)
+        batch_ms = 1e3 * batch_s * self.waves
+        predicted = np.select(
+            [
+                self.metric == "output_tok_s",
+                self.metric == "total_tok_s",
+                self.metric == "req_s",
+                self.metric == "prefill_tok_s",
+                self.metric == "tpot_ms",
+            ],
+            [
+                requests_per_s * n_out,
+                requests_per_s * (n_in + n_out),
+                requests_per_s,
+                requests_per_s * n_in,
+                1e3 * (decode + np.where(self.is_static, 0.0, b / n_out * prefill)),
+            ],
+            batch_ms,
+        )
+        return np.asarray(np.log(predicted), dtype=np.float64)
+
+    def _in_flight(self, m: llm.Machine) -> Array:
+        """Return the requests in flight at which as many leave as arrive (Little's law), at most what the cache holds."""
+        at = self.open
+        shape = llm.Shape(**{name: getattr(self.shape, name)[at] for name in llm.Shape.__slots__})
+        part = llm.Machine(**{name: getattr(m, name)[at] for name in llm.Machine.__slots__})
+        most, n_in, n_out = self.concurrency[at], self.input[at], self.output[at]
+        low, high = np.ones(len(at)), most.copy()
+        for _ in range(OPEN_TURNS):
+            b = np.sqrt(low * high)
+            decode = llm.decode_step(shape, part, b).total
+            prefill = llm.prefill_of(
+                shape, part, n_in, np.minimum(STEP_TOKENS, n_in * np.maximum(1.0, b / n_out))
+            ).total
+            leave = b / (n_out * decode + b * prefill)
+            enough = leave >= self.rate[at]
+            high, low = np.where(enough, b, high), np.where(enough, low, b)
+        return np.asarray(np.sqrt(low * high), dtype=np.float64)
+
+
+def problem(reading: Reading) -> Problem:
+    """Return the fit that the cases pose."""
+    cases: list[Case] = list(reading.cases)  # type: ignore[arg-type]  # ours
+    return Problem(
+        workload=Workload.SERVING.value,
+        slots=SLOTS,
+        keys=keys_of(reading),
+        forward=Forward(cases),
+        log_measured=np.log(np.asarray(reading.measured, dtype=np.float64)),
+        groups=[each.group for each in reading.labels],
+        weights=np.where(np.asarray(reading.main), 1.0, 0.5),
+    )
+
+
+def figures(reading: Reading, parameters: Parameters) -> list[Figure]:
+    """Return the prediction of each case with its interval, in the order of the reading."""
+    if not reading.cases:
+        return []
+    posed = problem(reading)
+    log_predicted, sd = hierarchy.predict(posed, parameters)
+    predicted = np.exp(log_predicted)
+    novelty = novelty_of(parameters, posed.keys, len(predicted))
+    low, high = bounds(parameters, predicted, sd, novelty)
+    return [
+        Figure(
+            row_id=reading.row_ids[i],
+            main=reading.main[i],
+            labels=reading.labels[i],
+            measured=reading.measured[i],
+            predicted=float(predicted[i]),
+            low=float(low[i]),
+            high=float(high[i]),
+            novelty=novelty[i],
+        )
+        for i in range(len(predicted))
+    ]
