@@ -47,6 +47,8 @@ def hardware_of(instance: InstanceType, accelerator: Accelerator) -> Hardware:
         host_memory_gib=instance.memory_gib,
         network_gbps=instance.network_gbps,
         efa_supported=instance.efa_supported,
+        local_nvme_gb=instance.local_nvme_gb,
+        host_interface_gb_s_bidirectional=accelerator.host_interface_gb_s_bidirectional,
     )
 
 

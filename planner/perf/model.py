@@ -59,6 +59,8 @@ class Hardware:
     host_memory_gib: float | None
     network_gbps: float | None
     efa_supported: bool
+    local_nvme_gb: float | None = None  # of the whole instance
+    host_interface_gb_s_bidirectional: float | None = None  # PCIe or the like between device and host, both directions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,6 +221,11 @@ class InferenceWork:
     engine: str = "vllm"
     limits: LatencyLimits = LatencyLimits()
     tensor_parallel: int | None = None  # fixed by the user, else searched
+    pipeline_parallel: int | None = None  # the same
+    expert_parallel: int | None = None  # devices that experts are dealt out over
+    max_instances: int = 1  # that one replica may span
+    speculative_tokens: int | None = None  # proposed each step, with
+    acceptance_rate: float | None = None  # the chance that a proposed token is accepted
     max_concurrency: int | None = None  # fixed by the user, else the best feasible
     objective: str = "throughput"  # "throughput": most requests/s of the instance; "latency": lowest e2e p99
 
@@ -226,6 +233,8 @@ class InferenceWork:
         """Refuse an objective that means nothing."""
         if self.objective not in OBJECTIVES:
             raise ValueError(f"objective {self.objective!r} is not one of {', '.join(OBJECTIVES)}")
+        if (self.speculative_tokens is None) != (self.acceptance_rate is None):
+            raise ValueError("speculative_tokens and acceptance_rate are given together")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,4 +261,6 @@ class TrainingWork:
     chunked_loss: bool = False  # the loss is computed in chunks, so that no logits are kept
     allreduce: str = "ring"  # ring | tree | parameter_server
     data_format: str | None = None  # how samples are stored; None = the usual one of the model
-    storage: str | None = None  # where samples are read from; None = the usual one
+    storage: str | None = None  # where samples are read from: nvme | ebs | fsx | s3; None = local NVMe where there is some, else ebs
+    decode_factor: float = 1.0  # on the table's figures of samples per vCPU
+    read_factor: float = 1.0  # on the table's figures of storage
