@@ -14,6 +14,7 @@ from planner.recommend.errors import BadRequest
 from pricing.model import SHIPPED
 
 if TYPE_CHECKING:
+    from planner.calibration.model import Facts
     from planner.ports import Document
     from planner.recommend.as_of import AsOf
     from planner.recommend.request import EstimateRequest, RecommendRequest
@@ -79,6 +80,14 @@ def open_catalog(prices_as_of: AsOf | None = None) -> Catalog:
             expected="give that day or a later one",
         )
     return _opened(*max(found, key=lambda file: _newness(_meta(*file))))
+
+
+def validation_facts() -> Facts:
+    """Return what measured rows are resolved with: chips and spellings of the newest snapshot, models of the shipped configs."""
+    from planner.calibration.facts import facts_of
+
+    catalog = open_catalog()
+    return facts_of(catalog.accelerators.values(), catalog.aliases)
 
 
 def kept_snapshots() -> list[KeptSnapshot]:

@@ -29,9 +29,10 @@ from planner.perf.parameters import IntervalRow, Parameters
 class Trial:
     """A table as read, and the fit that it poses."""
 
+    rows: Sequence[Row]
     reading: Reading
     problem: Problem
-    sha256: str
+    sha256: str  # of the whole table
 
     @property
     def groups(self) -> list[str]:
@@ -57,7 +58,7 @@ def trial_of(
     rows = source.rows if sample is None else sampled(source.rows, sample, seed)
     physics = physics_of(workload)
     reading = physics.read(rows, facts)
-    return Trial(reading=reading, problem=physics.problem(reading), sha256=source.sha256)
+    return Trial(rows=rows, reading=reading, problem=physics.problem(reading), sha256=source.sha256)
 
 
 def sampled(rows: Sequence[Row], count: int, seed: int = 0) -> list[Row]:

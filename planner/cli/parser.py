@@ -26,6 +26,7 @@ VERBS: Mapping[str, Verb] = {
     "recommend": Verb("recommend", "rank instances for a model: sized, priced, explained"),
     "estimate": Verb("estimate", "memory, throughput and latency of one layout on one instance"),
     "explain": Verb("explain", "every figure of a recommendation down to its quote or formula"),
+    "validate": Verb("validate", "how far the model is off measurements: yours, or the shipped ones left out in turn"),
     "prices refresh": Verb("prices_refresh", "ask the live sources and publish the next price snapshot"),
     "prices list": Verb("prices_list", "prices of a snapshot, by region, instance and purchase option"),
     "prices history": Verb("prices_history", "which prices of an instance type were seen when, with a chart"),

@@ -28,6 +28,7 @@ planner recommend --model ./config.json --mode training --dataset-tokens 1e9 --e
 planner recommend --model resnet50 --mode training --dataset-size 1281167 --epochs 90
 planner estimate --model 8b --instance g5.xlarge
 planner explain --model 7b --rank 2
+planner validate --measurements measured.csv --out rows.csv
 planner prices refresh --region us-east-1
 planner prices history p5.48xlarge --region us-east-1
 planner prices diff shipped latest --min-change 5%
@@ -64,6 +65,7 @@ CSV_TABLES: Sequence[tuple[str, tuple[str, ...]]] = (
     ("recommend", flat.RECOMMEND_COLUMNS),
     ("estimate", flat.ESTIMATE_COLUMNS),
     ("explain", flat.TERM_COLUMNS),
+    ("validate", flat.VALIDATION_COLUMNS),
     ("prices refresh", flat.REFRESH_COLUMNS),
     ("prices list", flat.PRICE_COLUMNS),
     ("prices list --storage", RATE_FIELDS),

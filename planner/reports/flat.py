@@ -159,6 +159,13 @@ TERM_COLUMNS: tuple[str, ...] = (
 )
 """Columns of `explain`: one row per term of a derivation."""
 
+VALIDATION_COLUMNS: tuple[str, ...] = (
+    *("workload", "by", "key", "rows", "groups", "median_ape", "p90_ape", "p90_factor", "within_2x", "bias"),
+    *("coverage_80", "median_interval_factor", "group_median_ape", "group_p90_ape", "group_p90_factor"),
+    *("group_within_2x", "group_bias", "group_coverage_80"),
+)
+"""Columns of `validate`: all rows first, then each key of each dimension."""
+
 
 def value_at(document: Any, path: str) -> Any:
     """Return the value at a dotted path, or None where any part of it is missing."""

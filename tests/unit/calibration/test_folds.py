@@ -71,7 +71,7 @@ def test_intervals_made_of_one_half_of_the_groups_cover_the_other() -> None:
     reading, problem = made(2, rows=600)
     whole = hierarchy.fit(problem)
     left = [cross_validated(problem, reading.labels, whole, left_out=each, folds=8) for each in LeftOut]
-    trial = Trial(reading=reading, problem=problem, sha256="")
+    trial = Trial(rows=[], reading=reading, problem=problem, sha256="")
     checked = figures_checked(trial, left, left[0], whole)
     got = of_figures(checked)
     assert got.rows == 600

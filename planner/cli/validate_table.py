@@ -1,0 +1,121 @@
+"""Errors of the model as tables for a terminal and as rows for CSV. Fractions become percent here and nowhere before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from planner.cli.figures import ABSENT, count, figure
+from planner.cli.output import printable
+from planner.cli.paint import QUIET, STRONG, Cell, Column, indented, rendered, table
+from planner.ports import Document
+from planner.reports.flat import VALIDATION_COLUMNS, cell
+
+MOST_KEYS = 12
+"""Keys of a dimension that a person reads; JSON and CSV have all."""
+MOST_GROUPS = 8
+LEFT_OUT = {
+    "groups": "whole groups of (source, model, accelerator) left out",
+    "sources": "whole sources left out",
+    "chips": "whole accelerators left out",
+    "models": "whole models left out",
+}
+
+
+def statistic_rows(document: Document) -> list[list[str]]:
+    """Return one row for all, then one for each key of each dimension."""
+    rows = [("all", "", document["overall"] | {"rows": document["overall"]["rows_used"]})]
+    rows += [(name, row["key"], row) for name, listed in document["by"].items() for row in listed]
+    return [
+        [
+            cell({"workload": document["workload"], "by": name, "key": key}.get(c, row.get(c)))
+            for c in VALIDATION_COLUMNS
+        ]
+        for name, key, row in rows
+    ]
+
+
+def validate_text(document: Document, *, width: int, colour: bool) -> str:
+    """Return the errors for a terminal of `width` columns."""
+    overall = document["overall"]
+    parts: list[RenderableType] = [Text(headline(document), style=STRONG)]
+    parts += [indented(line) for line in summary(overall)]
+    if overall["skipped_reasons"]:
+        told = ", ".join(f"{reason} {number:,}" for reason, number in overall["skipped_reasons"].items())
+        parts.append(indented(printable(f"skipped: {told}"), style=QUIET))
+    if overall["rows_used"]:
+        for name, listed in [*document["by"].items(), ("novelty", document["novelty"])]:
+            parts += [Text(""), *table(columns(name, listed[:MOST_KEYS]), width)]
+            if len(listed) > MOST_KEYS:
+                parts.append(
+                    Text(f"and {len(listed) - MOST_KEYS} more with fewer rows; json and csv have all", style=QUIET)
+                )
+        parts += [Text(""), Text("furthest off, by group (median of predicted / measured)", style=STRONG)]
+        parts += [
+            indented(printable(f"{each['median_factor']:.2f} {each['group']} ({count(each['rows'], 'row')})"))
+            for each in document["worst_groups"][:MOST_GROUPS]
+        ]
+    parts += [indented(printable(note), style=QUIET) for note in document["notes"]]
+    return rendered(parts, width=width, colour=colour)
+
+
+def headline(document: Document) -> str:
+    """Return what was validated: "serving: 2,403 of 2,411 rows used, whole sources left out in 5 folds"."""
+    overall = document["overall"]
+    said = f"{document['workload']}: {overall['rows_used']:,} of {count(overall['rows_total'], 'row')} used"
+    if document["left_out"] is not None:
+        return f"{said}, {LEFT_OUT[document['left_out']]} in {document['folds']} folds"
+    fitted = document["parameters"]
+    same = fitted["data_sha256"] == document["data_sha256"]
+    return f"{said}, " + (
+        "the rows that the parameters were fitted to; --leave-out tells the error on rows unseen"
+        if same
+        else f"parameters of {fitted['fitted_on'] or 'no stated day'}"
+    )
+
+
+def summary(overall: Mapping[str, Any]) -> list[str]:
+    """Return the overall errors in words, by row and with each group weighing the same."""
+    if not overall["rows_used"]:
+        return ["no row could be predicted"]
+    lines = []
+    for said, prefix in (("by row", ""), (f"each of {count(overall['groups'], 'group')} alike", "group_")):
+        lines.append(
+            f"{said}: median error {percent(overall[prefix + 'median_ape'])}, p90 {percent(overall[prefix + 'p90_ape'])}, "
+            f"p90 factor {figure(overall[prefix + 'p90_factor'])}, within 2x {percent(overall[prefix + 'within_2x'])}, "
+            f"bias {figure(overall[prefix + 'bias'])}, 80 % intervals hold {percent(overall[prefix + 'coverage_80'])}"
+        )
+    lines.append(
+        f"half the intervals are narrower than a factor of {figure(overall['median_interval_factor'])} to each side"
+    )
+    return lines
+
+
+def columns(name: str, rows: Sequence[Mapping[str, Any]]) -> list[Column]:
+    """Return the table of one dimension."""
+
+    def of(title: str, field: str, *, keep: int, share: bool = True) -> Column:
+        show = percent if share else figure
+        return Column(title, right=True, keep=keep, cells=[Cell(show(row[field])) for row in rows])
+
+    return [
+        Column(name.capitalize(), narrowest=12, cells=[Cell(printable(row["key"]) or ABSENT) for row in rows]),
+        Column("Rows", right=True, cells=[Cell(f"{row['rows']:,}") for row in rows]),
+        Column("Groups", right=True, keep=2, cells=[Cell(f"{row['groups']:,}") for row in rows]),
+        of("Median", "median_ape", keep=0),
+        of("p90", "p90_ape", keep=1),
+        of("p90 factor", "p90_factor", keep=4, share=False),
+        of("In 2x", "within_2x", keep=3),
+        of("Bias", "bias", keep=2, share=False),
+        of("In 80 %", "coverage_80", keep=1),
+        of("Width", "median_interval_factor", keep=3, share=False),
+        of("Median by group", "group_median_ape", keep=5),
+    ]
+
+
+def percent(fraction: Any) -> str:
+    """Return a fraction as percent at three digits: 0.0823 is "8.23 %"."""
+    return ABSENT if fraction is None else f"{figure(100 * fraction)} %"

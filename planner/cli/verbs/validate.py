@@ -1,0 +1,167 @@
+"""`planner validate`: how far the model is off measurements: a file of them, or the shipped tables with whole groups left out."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planner.cli.errors import Exit, UsageError
+
+if TYPE_CHECKING:
+    from planner.calibration.model import Workload
+    from planner.services.validate import Validated
+
+WORKLOADS = ("serving", "samples", "training")
+LEFT_OUT = ("groups", "sources", "chips", "models")
+FOLDS = 5
+MOST_FOLDS = 100
+
+
+def add_flags(parser: ArgumentParser) -> None:
+    """Add what is validated and where the rows go."""
+    what = parser.add_argument_group("what is validated")
+    what.add_argument(
+        "--measurements",
+        metavar="FILE.csv",
+        help="measured rows, of serving, samples or training: which is seen from the header (default: the shipped tables)",
+    )
+    what.add_argument(
+        "--workload", metavar="CHOICE", help=f"which shipped table: one of {', '.join(WORKLOADS)} (default: all)"
+    )
+    what.add_argument(
+        "--leave-out",
+        metavar="CHOICE",
+        help=f"fit the shipped tables anew without a part, predict that part, and so for every part: one of {', '.join(LEFT_OUT)}",
+    )
+    what.add_argument("--folds", metavar="N", help=f"how many parts are left out in turn (default {FOLDS})")
+    what.add_argument("--sample", metavar="N", help="of each shipped table about so many rows, in whole groups")
+    what.add_argument("--seed", metavar="N", help="another order of chance for folds and samples (default 0)")
+    parser.add_argument_group("output").add_argument(
+        "--out",
+        metavar="FILE.csv",
+        help="write a row for each figure: row_id, measured, predicted, low, high, ape, and what they are of",
+    )
+
+
+def run(args: Namespace) -> int:
+    """Validate, render, and write the rows where asked."""
+    checked(args)
+    from planner.cli.output import complain
+
+    try:
+        answers = list(answered(args))
+    except KeyboardInterrupt:
+        complain("planner validate: interrupted; nothing was written")
+        return Exit.INTERRUPTED
+    if args.out is not None:
+        write_rows(Path(args.out), answers)
+    shown([each.document for each in answers], args.format)
+    return Exit.ANSWER
+
+
+def checked(args: Namespace) -> None:
+    """Refuse words that cannot be right before anything is read."""
+    from planner.cli.options import listed, whole_number
+    from planner.recommend.request import suggestion
+
+    for flag, known in (("workload", WORKLOADS), ("leave_out", LEFT_OUT)):
+        given = getattr(args, flag)
+        if given is not None and given not in known:
+            near = suggestion(given, known)
+            name = "--" + flag.replace("_", "-")
+            raise UsageError(f"{name}: {given!r} is not one of {', '.join(known)}{f'; {near}' if near else ''}")
+    for flag, least, most in (("folds", 2, MOST_FOLDS), ("sample", 20, 10**9), ("seed", 0, 2**32 - 1)):
+        text = getattr(args, flag)
+        if text is None:
+            continue
+        value = whole_number(f"--{flag}", text)
+        if not least <= value <= most:
+            raise UsageError(f"--{flag}: {value} must be between {least} and {most:,}")
+        setattr(args, flag, value)
+    if args.measurements is not None:
+        for flag in ("workload", "leave_out", "sample", "folds", "seed"):
+            if getattr(args, flag) is not None:
+                raise UsageError(
+                    f"--{flag.replace('_', '-')} goes with the shipped tables; --measurements is predicted as it is"
+                )
+        if not listed([args.measurements]):
+            raise UsageError("--measurements: needs a value, for example --measurements measured.csv")
+    elif args.leave_out is None and (args.folds is not None or args.seed is not None) and args.sample is None:
+        raise UsageError("--folds and --seed go with --leave-out or --sample")
+    if args.out is not None and not args.out.strip():
+        raise UsageError("--out: needs a value, for example --out rows.csv")
+
+
+def answered(args: Namespace) -> list[Validated]:
+    """Return the answer for the file, or for each shipped table."""
+    from planner.bootstrap import validation_facts
+    from planner.services import validate
+
+    if args.measurements is not None:
+        return [validate.validate_measurements(validate.read_measurements(Path(args.measurements)), validation_facts())]
+    from planner.calibration.folds import LeftOut
+    from planner.calibration.model import Workload
+
+    chosen = [Workload(args.workload)] if args.workload else list(Workload)
+    if args.leave_out is None:
+        return [
+            validate.validate_shipped(each, validation_facts(), sample=args.sample, seed=args.seed or 0)
+            for each in chosen
+        ]
+    return [
+        validate.validate_left_out(
+            each,
+            validation_facts(),
+            left_out=LeftOut(args.leave_out),
+            folds=args.folds or FOLDS,
+            sample=args.sample,
+            seed=args.seed or 0,
+            told=Progress(each),
+        )
+        for each in chosen
+    ]
+
+
+class Progress:
+    """A line on standard error for each part of a long validation."""
+
+    def __init__(self, workload: Workload) -> None:
+        self._workload = workload
+        self._said = ""
+
+    def __call__(self, what: str, done: int, of: int) -> None:
+        """Say what is being done, and how much of it is."""
+        from planner.cli.output import complain
+
+        line = f"validating {self._workload.value}: {what}" + (f", {done} of {of}" if of > 1 else "")
+        if line != self._said:
+            complain(line)
+        self._said = line
+
+
+def write_rows(path: Path, answers: list[Validated]) -> None:
+    """Write the per-row file of all answers, at once or not at all."""
+    from planner.reports.flat import cell, to_csv
+    from planner.services.validate import rows_of_figures, write_whole
+
+    figures = [figure for each in answers for figure in each.figures]
+    columns, rows = rows_of_figures(figures)
+    write_whole(path, to_csv(columns, ([cell(row[column]) for column in columns] for row in rows)))
+
+
+def shown(documents: list[dict[str, Any]], form: str) -> None:
+    """Write the errors: of one table as its document, of several under `tables`."""
+    from planner.cli.render import show
+    from planner.cli.validate_table import statistic_rows, validate_text
+    from planner.reports.flat import VALIDATION_COLUMNS
+
+    def table(_: object, *, width: int, colour: bool) -> str:
+        return "\n".join(validate_text(each, width=width, colour=colour) for each in documents)
+
+    show(
+        documents[0] if len(documents) == 1 else {"tables": documents},
+        form,
+        rows=lambda: (VALIDATION_COLUMNS, [row for each in documents for row in statistic_rows(each)]),
+        table=table,
+    )
