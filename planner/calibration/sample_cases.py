@@ -1,0 +1,177 @@
+"""One row of models priced per sample as cases: which work on what share of which chip, at which batch, and what was measured."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from planner.calibration.model import Facts, Row
+from planner.calibration.sample_models import Stated, Work, work_of
+from planner.calibration.sample_rows import (
+    COMPILED,
+    FORMAT_WIDTH,
+    activations_m,
+    engine_of,
+    format_of,
+    number,
+    share_of,
+)
+from pricing.model import Accelerator, AcceleratorKind
+
+RATES = {
+    "samples_s": "samples_per_s",
+    "audio_samples_s": "audio_samples_per_s",
+    "audio_s_per_s": "audio_seconds_per_s",
+    "frames_s": "frames_per_s",
+    "tok_s": "tokens_per_s",
+    "output_tok_s": "output_tokens_per_s",
+    "total_tok_s": "total_tokens_per_s",
+}
+LATENCIES = {
+    "latency_ms_avg": "latency_ms",
+    "latency_ms_p50": "latency_ms",
+    "latency_ms_p90": "latency_p90_ms",
+    "latency_ms_p99": "latency_p99_ms",
+}
+SQUAD_TOKENS = 180
+"""Mean tokens of a SQuAD v1.1 question with its paragraph, which MLPerf pads to at most 384; engines drop the padding."""
+NAMES = {  # names of benchmark suites -> names of configs
+    "bert": "bert-large",
+    "whisper": "whisper-large-v3",
+    "stable-diffusion-xl": "sdxl",
+    "stabilityai/stable-diffusion-xl-base-1.0": "sdxl",
+    "stable diffusion xl base": "sdxl",
+    "stable diffusion xl": "sdxl",
+    "languagemodeling/electra": "electra-base",
+    "distilbert-base-cased-distilled-squad": "distilbert-base",
+    "bert-large-cased": "bert-large",
+}
+MILLIONS = ("TensorFlow/Recommendation/NCF",)
+"""Sources whose throughput is in 1e6 samples/s although the column does not say so: 1,024 pairs would take ten minutes."""
+DEFAULT_BATCH = {"single-stream": 1.0, "multi-stream": 8.0}
+
+
+class Load(StrEnum):
+    """What a figure is: a rate, a rate under a latency limit, the latency of a batch, a percentile of that."""
+
+    RATE = "rate"
+    SERVED = "served"
+    MEAN = "mean"
+    PERCENTILE = "percentile"
+
+
+class Unpredictable(Exception):  # noqa: N818 - reads as what it says
+    """A row that is not predicted."""
+
+    def __init__(self, reason: str, detail: str = "", *, eligible: bool = True) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason, self.detail, self.eligible = reason, detail, eligible
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One figure of a row, and all that its prediction needs."""
+
+    work: Work
+    chip: Accelerator
+    slice: str  # "" for whole chips
+    devices: int
+    engine: str
+    compiled: bool
+    format: str
+    width_bytes: float
+    peak_flops: float  # of one device
+    bandwidth: float  # bytes/s of one device
+    off_chip: float
+    batch: float | None  # None: the best
+    load: Load
+    metric: str
+    unit: str
+    measured: float
+
+    @property
+    def silicon(self) -> str:
+        """Return architecture and, on NVIDIA chips, compute capability: GA100 and GA102 are both Ampere."""
+        capability = self.chip.compute_capability
+        return self.chip.architecture if capability is None else f"{self.chip.architecture} {capability:g}"
+
+
+def cases_of(row: Row, facts: Facts) -> Iterator[tuple[Case, bool]]:
+    """Yield the cases of a row and whether each is its main one.
+
+    Raises
+    ------
+    Unpredictable
+        The row cannot be predicted, and why.
+    """
+    metric, value = row.get("metric_name", "").strip().lower(), number(row.get("metric_value", ""))
+    if value is None:
+        raise Unpredictable("no figure", row.get("metric_value", ""), eligible=False)
+    if metric not in RATES and metric not in LATENCIES:
+        raise Unpredictable("unknown metric", metric, eligible=False)
+    gpu = row.get("gpu", "")
+    canonical = facts.accelerator_names.get(gpu.lower())
+    chip = facts.accelerators.get(canonical or "")
+    if chip is None or not chip.peak_tflops:
+        raise Unpredictable("unknown chip", gpu)
+    engine = engine_of(row, chip)
+    work = _work(row, facts, engine)
+    form = format_of(row, chip, engine)
+    share = share_of(gpu, chip)
+    devices = int(number(row.get("gpus_total", "")) or 1)
+    batch = number(row.get("batch_size", ""))
+    scenario = row.get("scenario", "").lower()
+    load = Load.RATE if metric in RATES else Load.MEAN
+    if "server" in scenario and metric in RATES:
+        load = Load.SERVED
+    if metric in {"latency_ms_p90", "latency_ms_p99"}:
+        load = Load.PERCENTILE
+    if batch is None:
+        batch = next((b for word, b in DEFAULT_BATCH.items() if word in scenario), None)
+    yield (
+        Case(
+            work=work,
+            chip=chip,
+            slice=share.name,
+            devices=devices,
+            engine=engine,
+            compiled=engine.removesuffix(" nhwc") in COMPILED,
+            format=form,
+            width_bytes=FORMAT_WIDTH[form],
+            peak_flops=chip.peak_tflops[form] * 1e12 * share.compute,
+            bandwidth=(chip.memory_bandwidth_gb_s or 1e6) * 1e9 * share.memory,
+            off_chip=0.0 if chip.kind is AcceleratorKind.NEURON else 1.0,
+            batch=batch,
+            load=load,
+            metric=RATES.get(metric) or LATENCIES[metric],
+            unit="ms" if metric in LATENCIES else RATES[metric].replace("_per_", "/").replace("_", " "),
+            measured=value * (1e6 if any(part in row.get("source", "") for part in MILLIONS) else 1.0),
+        ),
+        True,
+    )
+
+
+def _work(row: Row, facts: Facts, engine: str) -> Work:
+    name, size = row.get("model", ""), row.get("input_size", "")
+    notes = row.get("notes", "")
+    plain = re.sub(r"\s*\(.*?\)", "", name).strip(" *").lower()
+    if plain == "languagemodeling/bert":
+        base = "base" in size.lower() or "bert-base" in notes.lower()
+        plain = "bert-base" if base else "bert-large"
+    if plain == "detection/ssd":
+        plain += "@tensorflow" if engine.startswith("tensorflow") else "@pytorch"
+    if plain == "segmentation/nnunet":
+        plain += "@3" if "Dimension=3" in size else "@2"
+    if plain == "3d-unet" and re.search(r"v(0\.\d|1\.[01])\b", row.get("source", "")):
+        plain = "3d-unet-brats"
+    if plain == "bert" and "squad" in size.lower():
+        size = f"seq {SQUAD_TOKENS}"
+    stated = Stated(
+        gmacs=number(row.get("gmacs", "")), params_m=number(row.get("params_m", "")), activations_m=activations_m(row)
+    )
+    work = work_of(NAMES.get(plain, plain), size, stated, facts)
+    if work is None:
+        raise Unpredictable("unknown work", f"{name}: no multiply-adds stated, and no model of that name")
+    return work

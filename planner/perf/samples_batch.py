@@ -1,0 +1,79 @@
+"""Time of one batch of a model that is priced per sample, on one device, for thousands of rows and batches at once.
+
+A batch passes through phases, each repeated: one pass for vision and encoders, a denoising step each for diffusion, the encoder and
+then one step per output token for speech. In a phase, b samples take
+
+    C   = b (F / (P e) + G / (P e_g))                         arithmetic
+    M   = (W + w (2 A + 2 u E + K) b) / (B m)                 memory traffic
+    D   = (C^p + M^p)^(1/p) + n t_d                           device
+    t   = pace * sum over phases of r (D^q + (N t_h)^q)^(1/q)
+
+F, G = FLOPs of dense and of grouped convolutions and products, P = dense peak, e, e_g = fractions reached; W = weight bytes, A = results
+of matrix products and convolutions (written once, read once), E = results of element-wise operators, of which the share u crosses memory
+(compilers fuse the rest), K = cached keys and values that a decoding step reads, w = bytes of a number, B m = usable bandwidth. p = 1.5
+lies between layers that are all bound alike (1) and perfect overlap; n products cost t_d each however small they are; N operators are
+launched one by one by the host in t_h each where nothing is compiled: host and device run side by side (q = 4). Compiled: t_h = 0.
+Reference for the roofline: Williams, Waterman, Patterson 2009.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from planner.perf.samples_rates import COLUMN
+
+Array = npt.NDArray[np.float64]
+
+OVERLAP = 1.5
+"""p: how far arithmetic and memory traffic of a network hide each other."""
+RACE = 4.0
+"""q: host and device run side by side, nearly the longer of both."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loads:
+    """What rows ask of their device. Arrays [rows, phases] of one pass of one sample, or [rows]."""
+
+    repeats: Array  # [rows, phases]; 0 where a row has no such phase
+    flops: Array  # [rows, phases] dense
+    grouped_flops: Array  # [rows, phases]
+    matrix_elements: Array  # [rows, phases] results of matrix products and convolutions
+    elementwise_elements: Array  # [rows, phases]
+    cache_elements: Array  # [rows, phases]
+    weight_bytes: Array  # [rows, phases] read once per pass
+    products: Array  # [rows, phases] matrix products and convolutions
+    operators: Array  # [rows, phases] all operators; 0 where compiled
+    width_bytes: Array  # [rows] of an activation
+    peak_flops: Array  # [rows] dense, FLOP/s
+    bandwidth: Array  # [rows] bytes/s
+    off_chip: Array  # [rows] share of activations that crosses memory
+
+
+def batch_seconds(loads: Loads, values: Array, batch: Array) -> Array:
+    """Return seconds of a batch [rows, batches] for values [rows, slots] of the parameters and batches [rows or 1, batches]."""
+
+    def slot(name: str) -> Array:
+        return values[:, COLUMN[name], None]
+
+    def each(x: Array) -> Array:
+        return x[:, None]
+
+    arithmetic = each(loads.peak_flops)
+    bandwidth = each(loads.bandwidth) * slot("bandwidth")
+    total = np.zeros(np.broadcast_shapes((len(values), 1), batch.shape))
+    for k in range(loads.repeats.shape[1]):
+        flops = loads.flops[:, k, None] / slot("compute") + loads.grouped_flops[:, k, None] / slot("grouped")
+        moved = each(loads.width_bytes * loads.off_chip) * (
+            2 * loads.matrix_elements[:, k, None] + 2 * slot("unfused") * loads.elementwise_elements[:, k, None]
+        ) + each(loads.width_bytes * loads.cache_elements[:, k])
+        compute_s = flops * batch / arithmetic
+        memory_s = (loads.weight_bytes[:, k, None] + moved * batch) / bandwidth
+        device_s = (compute_s**OVERLAP + memory_s**OVERLAP) ** (1 / OVERLAP) + loads.products[:, k, None] * slot(
+            "operator"
+        )
+        host_s = loads.operators[:, k, None] * slot("launch")
+        total += loads.repeats[:, k, None] * (device_s**RACE + host_s**RACE) ** (1 / RACE)
+    return total * slot("pace")

@@ -1,0 +1,153 @@
+"""Rows of models priced per sample as cases: names, formats, shares of chips, units."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from planner.calibration import samples
+from planner.calibration.facts import shipped_facts
+from planner.calibration.model import Row
+from planner.calibration.sample_cases import Case, Load
+from planner.calibration.sample_models import Stated, edge_of, tokens_of, work_of
+from planner.perf.parameters import shipped
+
+NOTHING = Stated(gmacs=None, params_m=None, activations_m=None)
+
+
+def row(**cells: str) -> Row:
+    """Return a row of a file: ResNet-50 on an A100 in int8, offline, unless cells say otherwise."""
+    plain = {
+        "row_id": "r",
+        "source": "a test",
+        "engine": "TensorRT 8.6",
+        "model": "resnet50",
+        "precision": "int8",
+        "gpu": "A100 SXM4 80GB",
+        "gpus_total": "1",
+        "batch_size": "",
+        "input_size": "224x224",
+        "scenario": "offline",
+        "metric_name": "samples_s",
+        "metric_value": "40000",
+    }
+    return plain | cells
+
+
+def case(**cells: str) -> Case:
+    """Return the main case of a row."""
+    reading = samples.read([row(**cells)], shipped_facts())
+    assert not reading.skipped, reading.skipped
+    found = reading.cases[reading.main.index(True)]
+    assert isinstance(found, Case)
+    return found
+
+
+def test_work_agrees_with_published_counts() -> None:
+    """torchvision's documentation: ResNet-50 4.09, ResNeXt-101 32x4d 7.99 (timm), VGG-16 15.47 GFLOPs (multiply-adds); 433 GOP of arXiv:1911.02549."""
+    for name, size, gmacs in (
+        ("resnet50", "224x224", 4.09),
+        ("timm/vgg16", "224x224", 15.47),
+        ("ssd-resnet34", "1200x1200", 216.5),
+    ):
+        work = work_of(name, size, NOTHING, shipped_facts())
+        assert work is not None
+        total = sum(p.repeats * (p.flops + p.grouped_flops) for p in work.passes)
+        assert total == pytest.approx(2e9 * gmacs, rel=0.05), name
+
+
+def test_work_grows_with_the_area() -> None:
+    at = [work_of("timm/resnet18", f"{edge}x{edge}", NOTHING, shipped_facts()) for edge in (224, 448)]
+    assert at[0] and at[1]
+    assert at[1].passes[0].flops == pytest.approx(4 * at[0].passes[0].flops, rel=1e-3)
+    assert at[1].passes[0].weights == at[0].passes[0].weights
+
+
+def test_a_model_that_nobody_knows_is_priced_by_its_multiply_adds() -> None:
+    stated = Stated(gmacs=2.0, params_m=30.0, activations_m=12.0)
+    work = work_of("timm/some_new_net", "224x224", stated, shipped_facts())
+    assert work is not None
+    assert work.passes[0].flops == 4e9
+    assert work.passes[0].matrix_elements == 12e6
+    assert work.passes[0].weights == 30e6
+
+
+def test_sizes_are_read_as_the_sources_write_them() -> None:
+    assert [
+        tokens_of(t) for t in ("seq 128", "Sequence Length=384", "sequence-length=128", "SQuAD seq<=384", "224x224")
+    ] == [
+        128,
+        384,
+        128,
+        384,
+        None,
+    ]
+    assert edge_of("Resolution=512x384x1") == 512
+    assert edge_of("Criteo") is None
+
+
+def test_formats_of_mlperf_are_what_the_engine_ran() -> None:
+    """BERT's stricter target is met by 16 bits on Ampere and by fp8 on Hopper; all else runs in 8 bits."""
+    mlperf = {"source": "MLPerf Inference v3.0 results (mlcommons/inference_results_v3.0)"}
+    assert case(**mlperf, model="bert", precision="fp16", input_size="SQuAD seq<=384").format == "fp16"
+    assert case(**mlperf, model="bert", precision="fp16", input_size="SQuAD seq<=384", gpu="H100-PCIe").format == "fp8"
+    assert case(**mlperf, precision="").format == "int8"
+    assert case(**mlperf, precision="fp32", engine="onnxruntime", gpu="T4").format == "fp32"
+
+
+def test_the_share_of_a_chip() -> None:
+    """1g of an A100: a seventh of its compute, an eighth of its memory; of an A30 a quarter of both; a NeuronCore is half a chip."""
+    whole, part = case(), case(gpu="A100-80GB-SXM MIG-1g.10gb")
+    assert part.peak_flops == pytest.approx(whole.peak_flops / 7)
+    assert part.bandwidth == pytest.approx(whole.bandwidth / 8)
+    assert case(gpu="A30 MIG-1g.6gb").peak_flops == pytest.approx(330e12 / 4)
+    core = case(gpu="Inferentia2", engine="PyTorch 2.1", precision="FP32 / Matmult-BF16")
+    assert (core.engine, core.format, core.peak_flops) == ("neuron", "bf16", 95e12)
+
+
+def test_rows_that_say_too_little_are_skipped_with_the_reason() -> None:
+    rows = [
+        row(row_id="1", metric_value=""),
+        row(row_id="2", metric_name="time_to_train"),
+        row(row_id="3", gpu="Abacus 9000"),
+        row(row_id="4", model="mystery"),
+    ]
+    reading = samples.read(rows, shipped_facts())
+    assert not reading.cases
+    assert [(s.row_id, s.reason, s.eligible) for s in reading.skipped] == [
+        ("1", "no figure", False),
+        ("2", "unknown metric", False),
+        ("3", "unknown chip", True),
+        ("4", "unknown work", True),
+    ]
+
+
+def test_server_rows_are_no_peak() -> None:
+    assert case(scenario="server (Poisson, latency-bound)").load is Load.SERVED
+    assert case(scenario="single-stream", metric_name="latency_ms_p90").batch == 1.0
+    assert case(scenario="multi-stream (8 samples per query)", metric_name="latency_ms_p99").batch == 8.0
+
+
+def test_figures_are_near_published_ones() -> None:
+    """NVIDIA's MLPerf v3.0 offline figures: 40 k images/s on an A100 SXM, 5.9 k on a T4 (v1.0), both known to the fit."""
+    reading = samples.read(
+        [
+            row(source="MLPerf Inference v3.0 results (mlcommons/inference_results_v3.0)"),
+            row(
+                source="MLPerf Inference v1.0 results (mlcommons/inference_results_v1.0)", gpu="T4", metric_value="5900"
+            ),
+        ],
+        shipped_facts(),
+    )
+    for figure in samples.figures(reading, shipped("samples")):
+        assert abs(math.log(figure.predicted / figure.measured)) < math.log(1.25)
+        assert figure.low < figure.predicted < figure.high
+
+
+def test_more_devices_serve_more_and_larger_batches_are_no_slower() -> None:
+    rows = [row(gpus_total=str(n)) for n in (1, 2, 4, 8)] + [row(batch_size=str(b)) for b in (1, 2, 8, 64, 512)]
+    predicted = [f.predicted for f in samples.figures(samples.read(rows, shipped_facts()), shipped("samples"))]
+    assert np.all(np.diff(predicted[:4]) > 0)
+    assert np.all(np.diff(predicted[4:]) > 0)
