@@ -49,7 +49,8 @@ class StepWork:
     head_bytes: Values  # logits and their copies, written and read, forward and backward
     width: Values  # numbers of one token between blocks (tensor and pipeline parallelism send them)
     kv_width: Values  # numbers of K and V of one token in one block (context parallelism sends them)
-    matrix_width: Values  # typical columns of a block's matrix; inf where unknown
+    matrix_width: Values  # typical side of a block's matrix; inf where unknown
+    expert_width: Values  # side of a routed expert's matrix
     blocks: Values
     routed_width: Values  # numbers of one token sent to its experts in all blocks together (0: none)
     weight_bytes: Values  # whole model, as training reads it
@@ -69,7 +70,7 @@ class StepLayout:
     pipeline: Values = 1.0
     interleave: Values = 1.0  # model chunks a pipeline stage holds (virtual stages)
     context: Values = 1.0
-    expert: Values = 1.0  # ranks of the data group that share one set of routed experts
+    expert: Values = 1.0  # devices of a stage that share one set of routed experts; at most data x context x tensor
     zero: Values = 0.0  # 0 DDP, 1 optimizer states, 2 and gradients, 3 and weights (FSDP)
     micro_batch: Values = 1.0  # samples
     accumulation: Values = 1.0
@@ -99,7 +100,7 @@ class StepMachine:
     link_latency_s: Values = 10e-6
     network_latency_s: Values = 10e-6
     matmul_share: Values  # of the peak, large matrices
-    expert_share: Values  # of `matmul_share`: grouped matrices of routed experts
+    expert_share: Values  # of `matmul_share` again: grouped matrices of routed experts
     attention_share: Values  # of the 16-bit peak
     traffic_share: Values  # of the memory bandwidth
     half_width: Values  # columns at which a matrix reaches half of `matmul_share`
@@ -162,9 +163,8 @@ def step_seconds(work: StepWork, layout: StepLayout, machine: StepMachine) -> St
     split = at.tensor * at.context * at.pipeline  # devices that share one sample's matrices
     samples = at.micro_batch / split
     forward_again = 1 + w.backward + at.recompute
-    columns = w.matrix_width / at.tensor
-    matmul = m.matmul_share * _ramp(columns, m.half_width)
-    grouped = matmul * m.expert_share
+    matmul = m.matmul_share * _ramp(w.matrix_width / at.tensor, m.half_width)
+    grouped = m.matmul_share * m.expert_share * _ramp(w.expert_width, m.half_width)
     matrices_s = (
         w.narrow_flops / (m.peak_flops * matmul) + w.expert_flops / (m.peak_flops * grouped)
     ) * forward_again + w.wide_flops * (1 + w.backward) / (m.wide_peak_flops * matmul)
@@ -189,7 +189,8 @@ def step_seconds(work: StepWork, layout: StepLayout, machine: StepMachine) -> St
     context_all_s = w.blocks / at.pipeline * (3 + at.recompute_attention) * gather_s(ring, at.context, at.tensor, wires)
     context_s = exposed(context_all_s, m.overlap_share * samples * scores_s)
     routed = at.micro_batch * w.tokens / (at.context * at.tensor) * w.routed_width / at.pipeline * w.value_bytes
-    expert_s = 2 * (2 + at.recompute) * exchange_s(routed, at.expert, at.tensor, wires)
+    exchanged_s = exchange_s(routed, at.expert, 1.0, wires)
+    expert_s = np.where(np.asarray(w.routed_width) > 0, 2 * (2 + at.recompute) * exchanged_s, 0.0)
     offload_s = exposed(2 * at.offloaded_bytes / m.host, m.overlap_share * busy_s)
     inner_s = busy_s + waited_s + tensor_s + context_s + expert_s + offload_s
 
@@ -235,10 +236,15 @@ def _ramp(columns: Values, half_width: Values) -> Array:
     return 1 / (1 + np.asarray(half_width) / columns)
 
 
+def _expert_ranks(layout: StepLayout) -> Array:
+    """Return the devices that share one set of routed experts: the expert group, or the tensor group where that is larger."""
+    return np.maximum(layout.expert, layout.tensor)
+
+
 def _local_share(work: StepWork, layout: StepLayout) -> Array:
-    """Return the share of the model's weights that one device computes with: routed experts are dealt out over the expert group."""
-    dense = (1 - np.asarray(work.expert_share)) / layout.tensor
-    return (dense + work.expert_share / (layout.expert * layout.tensor)) / layout.pipeline
+    """Return the share of the model's weights that one device computes with."""
+    share = np.asarray(work.expert_share)
+    return np.asarray(((1 - share) / layout.tensor + share / _expert_ranks(layout)) / layout.pipeline)
 
 
 def _data_seconds(work: StepWork, layout: StepLayout, wires: Wires, *, hidden_s: Values) -> Array:
@@ -249,10 +255,10 @@ def _data_seconds(work: StepWork, layout: StepLayout, wires: Wires, *, hidden_s:
     """
     at = layout
     share = np.asarray(work.expert_share)
-    local = at.tensor * at.pipeline
+    experts = _expert_ranks(at)
     groups = (
-        (1 - share, local, at.data * at.context, at.tensor),
-        (share, local * at.expert, at.data * at.context / at.expert, at.tensor * at.expert),
+        (1 - share, at.tensor * at.pipeline, at.data * at.context, at.tensor),
+        (share, experts * at.pipeline, np.maximum(1.0, at.data * at.context * at.tensor / experts), experts),
     )
     once: Array = np.zeros(())
     every: Array = np.zeros(())
