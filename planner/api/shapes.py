@@ -90,11 +90,19 @@ class MemoryLine(Shape):
 
 
 class Memory(Shape):
-    """Memory per accelerator, GiB; `required` is the sum of the lines."""
+    """Memory per accelerator, GiB; `required` is the sum of the lines.
+
+    What a replica could hold at most: requests of the asked lengths, tokens of a request with the layout's requests in flight, and of a
+    single one (within the model's context).
+    """
 
     required_gib_per_accelerator: float
     available_gib_per_accelerator: float
     lines: list[MemoryLine]
+    max_concurrency_at_context: int | None
+    max_context_tokens: int | None
+    max_context_tokens_of_one: int | None
+    available_is: str
 
 
 class Layout(Shape):
@@ -116,6 +124,7 @@ class Layout(Shape):
     accumulation: int | None
     checkpointing: str | None
     sharding: str | None
+    speculative_tokens: int | None
 
 
 class Costs(Shape):

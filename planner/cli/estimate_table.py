@@ -74,11 +74,29 @@ def memory(document: Document, width: int) -> list[RenderableType]:
             cells=[
                 *(Cell(line["note"], style=QUIET) for line in lines),
                 Cell(f"{figure(required / available * 100)} % of what may be used", style=QUIET),
-                Cell("0.9 of what a process can see", style=QUIET),
+                Cell(document["memory"]["available_is"], style=QUIET),
             ],
         ),
     ]
-    return table(columns, width)
+    return [*table(columns, width), *(Text(line) for line in capacity(document))]
+
+
+def capacity(document: Document) -> list[str]:
+    """Return what one replica could hold at most, where that is known: requests of these lengths, and tokens of a request."""
+    memory_, layout, request = document["memory"], document["layout"], document["request"]
+    requests, tokens = memory_["max_concurrency_at_context"], memory_["max_context_tokens"]
+    lines = []
+    if requests is not None:
+        length = request["input_tokens"] + request["output_tokens"]
+        lines.append(f"A replica holds at most {requests:,} requests of {length:,} tokens.")
+    if tokens is not None:
+        flying = layout["max_concurrency"]
+        one = memory_["max_context_tokens_of_one"]
+        alone = f", {one:,} of one alone" if flying > 1 and one is not None and one != tokens else ""
+        lines.append(
+            f"Longest context: {tokens:,} tokens (input and output) with {flying:,} request{'' if flying == 1 else 's'} in flight{alone}."
+        )
+    return lines
 
 
 def facts(document: Document, width: int) -> list[RenderableType]:

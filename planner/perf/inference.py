@@ -1,8 +1,9 @@
-"""The best way to serve a model on each hardware: precision x tensor parallelism x concurrency, under memory and latency limits.
+"""The best way to serve a model on each hardware: precision x split over devices x concurrency, under memory and latency limits.
 
-Whole catalogs are evaluated at once: hardware that is equal is evaluated once, and every (format, degree) is one array over
-hardware x concurrency. Best for throughput = highest requests/s of the instance; for latency = lowest end-to-end time at p99, then
-lowest time to the first token (few in flight, a wide replica). Ties go to fewer devices a replica, then to the wider format.
+Whole catalogs are evaluated at once: hardware that is equal is evaluated once, and all candidates (hardware x format x split) are the
+rows of one array pass over concurrency. Best for throughput = highest requests/s per instance; for latency = lowest end-to-end time at
+p99, then lowest time to the first token (few in flight, a wide replica). Ties go to fewer devices a replica, then to the wider format.
+What fits no single machine is tried on several.
 """
 
 from __future__ import annotations
@@ -14,25 +15,17 @@ import numpy as np
 import numpy.typing as npt
 
 from planner.models.spec import ModelSpec
-from planner.perf import engines, llm
+from planner.perf import llm
 from planner.perf.latency import Latency, Load, Moments, moments_of, quantile_of
 from planner.perf.llm_report import evaluation_of
-from planner.perf.memory import (
-    GIB,
-    LOGIT_BYTES,
-    activation_bytes,
-    available_gib,
-    chunk_tokens,
-    device_weights,
-    kv_bytes_per_request,
-    reserve_gib,
-)
-from planner.perf.model import Hardware, Infeasible, InferenceWork, Outcome
+from planner.perf.model import Hardware, Infeasible, InferenceWork, Outcome, RejectionReason
 from planner.perf.operating_point import Point
-from planner.perf.precision import BITS_PER_WEIGHT, KV_BITS
+from planner.perf.precision import BITS_PER_WEIGHT
 from planner.perf.samples import evaluate_samples
 from planner.perf.serving_candidates import Candidate, candidates_of, machine_of, why_too_long
 from planner.perf.serving_refusals import main_reason, out_of_memory, too_slow
+from planner.perf.serving_room import Plan, Plans
+from planner.perf.speculation import Speculation, speculation_of
 from pricing.model import AcceleratorKind
 
 Array = npt.NDArray[np.float64]
@@ -44,6 +37,8 @@ PLATEAU = 0.01
 """Throughput that is given up for the smaller concurrency."""
 SAME = 1e-9
 """Relative difference below which two layouts are equally good."""
+MOST_ROWS = 4096
+"""Candidates of one array pass."""
 
 
 @dataclass(slots=True)
@@ -64,12 +59,27 @@ class Best:
         return False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surface:
+    """All candidates over all concurrencies: arrays [candidate, concurrency], seconds and requests/s of a replica."""
+
+    concurrency: Array
+    shape: llm.Shape
+    machine: llm.Machine
+    decode: llm.Step
+    prefill: llm.Step
+    alone_s: Array
+    step_tokens: Array
+    rate: Array
+    moments: Moments
+
+
 def evaluate_inference(spec: ModelSpec, hardware: Sequence[Hardware], work: InferenceWork) -> list[Outcome]:
     """Return the best layout on each hardware, or why there is none, in the given order."""
     if not spec.generates_tokens:
         return evaluate_samples(spec, hardware, work)
     distinct: dict[tuple[object, ...], int] = {}
-    places = [distinct.setdefault(_key(h), len(distinct)) for h in hardware]
+    places = [distinct.setdefault(_key(h, work), len(distinct)) for h in hardware]
     first: dict[int, Hardware] = {}
     for place, h in zip(places, hardware, strict=True):
         first.setdefault(place, h)
@@ -77,112 +87,183 @@ def evaluate_inference(spec: ModelSpec, hardware: Sequence[Hardware], work: Infe
     return [outcomes[place] for place in places]
 
 
-def _key(h: Hardware) -> tuple[object, ...]:
-    """Return what makes two hardwares serve alike (host CPU and network do not bear on one instance)."""
+def _key(h: Hardware, work: InferenceWork) -> tuple[object, ...]:
+    """Return what makes two hardwares serve alike (host CPU and, for one machine, the network do not bear on it)."""
     host = (h.vcpus, h.host_memory_gib) if h.kind is AcceleratorKind.CPU else ()
+    network = (h.network_gbps,) if work.max_instances > 1 else ()
     link = (h.interconnect_kind, h.interconnect_gb_s_bidirectional)
     speed = (h.memory_bandwidth_gb_s, *sorted(h.peak_tflops.items()))
-    return (h.accelerator, h.kind, h.devices, h.fraction, h.memory_visible_gib, *speed, *link, *host)
+    return (h.accelerator, h.kind, h.devices, h.fraction, h.memory_visible_gib, *speed, *link, *host, *network)
 
 
 def _evaluate_distinct(spec: ModelSpec, hardware: Sequence[Hardware], work: InferenceWork) -> list[Outcome]:
     best = [Best() for _ in hardware]
     too_long = why_too_long(spec, work)
-    groups: dict[tuple[str, str, int, int, bool], list[Candidate]] = {}
-    for row, h in enumerate(hardware):
-        found = [too_long] if too_long else candidates_of(spec, row, h, work)
-        for item in found:
-            if isinstance(item, Infeasible):
-                best[row].infeasible.append(item)
-            else:
-                key = (item.form.weights, item.kv_precision, item.tp, KV_BITS[item.kv_precision], item.form.native)
-                groups.setdefault(key, []).append(item)
-    for _, members in sorted(
-        groups.items(), key=lambda pair: (pair[0][2], -BITS_PER_WEIGHT.get(pair[0][0], 0.0), *pair[0][:2], pair[0][4])
-    ):
-        _evaluate_group(spec, members, work, best)
+    if too_long is not None:
+        return [too_long for _ in hardware]
+    plans = Plans(spec, work)
+    _search(spec, dict(enumerate(hardware)), work, plans, best, spanning=False)
+    if work.max_instances > 1:
+        short = {
+            row: hardware[row]
+            for row, b in enumerate(best)
+            if b.point is None and any(i.reason is RejectionReason.OUT_OF_MEMORY for i in b.infeasible)
+        }
+        _search(spec, short, work, plans, best, spanning=True)
     return [evaluation_of(spec, b.point, work) if b.point else main_reason(b.infeasible) for b in best]
 
 
-def _evaluate_group(spec: ModelSpec, members: list[Candidate], work: InferenceWork, best: list[Best]) -> None:
-    """Evaluate all hardware of one format and degree over all concurrencies; keep each one's best point."""
-    tp, form = members[0].tp, members[0].form
-    kv_bits = KV_BITS[members[0].kv_precision]
-    weights = device_weights(spec, form, tp)
-    request = (
-        kv_bytes_per_request(spec, work.input_tokens, work.output_tokens, kv_bits, tp) + spec.vocab_size * LOGIT_BYTES
-    )
-    fitting, rooms = [], []
-    for c in members:
-        fixed = weights.total + activation_bytes(spec, chunk_tokens(c.hardware), tp) + reserve_gib(c.hardware, tp) * GIB
+def _search(
+    spec: ModelSpec,
+    hardware: dict[int, Hardware],
+    work: InferenceWork,
+    plans: Plans,
+    best: list[Best],
+    *,
+    spanning: bool,
+) -> None:
+    """Keep each hardware's best point among its candidates."""
+    found: list[Candidate] = []
+    for row, h in hardware.items():
+        for item in candidates_of(spec, row, h, work, spanning=spanning):
+            if isinstance(item, Infeasible):
+                best[row].infeasible.append(item)
+            else:
+                found.append(item)
+    found.sort(key=_order)
+    fitting: list[Candidate] = []
+    ready: list[Plan] = []
+    rooms: list[int] = []
+    for c in found:
+        plan = plans.of(c)
         wanted = work.max_concurrency or 1
-        left = available_gib(c.hardware) * GIB - fixed
-        if left < wanted * request:
-            best[c.row].infeasible.append(out_of_memory(c, fixed + wanted * request, wanted))
+        room = plan.room(c.hardware)
+        if room < wanted:
+            best[c.row].infeasible.append(
+                out_of_memory(c, plan.required(wanted), wanted, plan.available_gib(c.hardware))
+            )
             continue
         fitting.append(c)
-        rooms.append(wanted if work.max_concurrency else min(int(left / request), engines.MAX_SEQUENCES))
-    if not fitting:
-        return
+        ready.append(plan)
+        rooms.append(wanted if work.max_concurrency else min(room, plan.residence.max_sequences))
+    for start in range(0, len(fitting), MOST_ROWS):
+        end = start + MOST_ROWS
+        _choose(fitting[start:end], ready[start:end], rooms[start:end], work, best)
+
+
+def _order(c: Candidate) -> tuple[object, ...]:
+    """Return the order in which candidates are looked at: of equally good ones the first is kept."""
+    s = c.split
+    return (s.devices, s.pp, s.groups, -BITS_PER_WEIGHT.get(c.form.weights, 0.0), c.form.weights, c.kv_precision, c.row)
+
+
+def surface_of(
+    members: Sequence[Candidate], plans: Sequence[Plan], rooms: Sequence[int], work: InferenceWork
+) -> Surface:
+    """Return step times, rates and latencies of all candidates over all concurrencies up to the room of each, in one pass."""
     room = np.asarray(rooms, dtype=np.float64)[:, None]
     grid = np.minimum(np.asarray(CONCURRENCIES, dtype=np.float64)[None, :], room)
-    if work.max_concurrency:
-        grid = room
-    concurrency = np.concatenate([grid, room], axis=1)
-    machine = machine_of(fitting)
-    shape = llm.shape_of(
-        spec, form, kv_bits=kv_bits, tp=tp, input_tokens=work.input_tokens, output_tokens=work.output_tokens
-    )
-    chunk = np.asarray([chunk_tokens(c.hardware) for c in fitting], dtype=np.float64)[:, None]
-    step_tokens = np.minimum(chunk, work.input_tokens * np.maximum(1.0, concurrency / work.output_tokens))
-    decode = llm.decode_step(shape, machine, concurrency)
-    prefill = llm.prefill_of(shape, machine, float(work.input_tokens), step_tokens)
-    alone = llm.prefill_of(shape, machine, float(work.input_tokens), np.minimum(chunk, float(work.input_tokens))).total
+    concurrency = room if work.max_concurrency else np.concatenate([grid, room], axis=1)
+    machine = machine_of(members)
+    shape = llm.columns([p.shape for p in plans])
+    chunk = np.asarray([p.chunk for p in plans], dtype=np.float64)[:, None]
+    tokens = float(work.input_tokens)
+    step_tokens = np.minimum(chunk, tokens * np.maximum(1.0, concurrency / work.output_tokens))
+    speculation = speculation_of(work)
+    decode = speculation.applied(llm.decode_step(shape, machine, concurrency, speculation.tokens_each))
+    prefill = llm.prefill_of(shape, machine, tokens, step_tokens)
+    alone = llm.prefill_of(shape, machine, tokens, np.minimum(chunk, tokens)).total
+    chunks = np.ceil(tokens / chunk)
+    alone = alone * shape.groups * (chunks + shape.stages - 1.0) / chunks  # a lone prompt goes through all stages
     rate = llm.steady_requests_per_s(concurrency, work.output_tokens, decode.total, prefill.total)
-    load = Load(
-        concurrency=concurrency,
-        input_tokens=float(work.input_tokens),
-        output_tokens=float(work.output_tokens),
-        step_tokens=np.broadcast_to(chunk, concurrency.shape),
-        decode_s=decode.total,
-        prefill_s=prefill.total,
-        alone_s=np.broadcast_to(alone, concurrency.shape),
+    moments = moments_of(
+        Load(
+            concurrency=concurrency,
+            input_tokens=tokens,
+            output_tokens=float(work.output_tokens),
+            step_tokens=np.broadcast_to(chunk, concurrency.shape),
+            decode_s=decode.total,
+            prefill_s=prefill.total,
+            alone_s=np.broadcast_to(alone, concurrency.shape),
+        )
     )
-    moments = moments_of(load)
-    p50, p99 = quantile_of(moments, 0.5), quantile_of(moments, 0.99)
-    allowed = _within_limits(moments, work)
-    replicas = np.asarray([c.hardware.devices // tp for c in fitting], dtype=np.float64)[:, None]
+    return Surface(
+        concurrency=concurrency,
+        shape=shape,
+        machine=machine,
+        decode=decode,
+        prefill=prefill,
+        alone_s=alone,
+        step_tokens=step_tokens,
+        rate=rate,
+        moments=moments,
+    )
+
+
+def _choose(
+    members: list[Candidate], plans: list[Plan], rooms: list[int], work: InferenceWork, best: list[Best]
+) -> None:
+    """Pick each candidate's best concurrency and keep the best candidate of each hardware."""
+    s = surface_of(members, plans, rooms, work)
+    p99 = quantile_of(s.moments, 0.99)
+    allowed = _within_limits(s.moments, work)
+    replicas = np.asarray([c.replicas / c.split.instances for c in members], dtype=np.float64)[:, None]
     for_latency = work.objective == "latency"
+    score = np.where(allowed, s.rate * replicas, -1.0)
     if for_latency:
         chosen = np.argmin(np.where(allowed, p99.e2e, np.inf), axis=1)
     else:
-        score = np.where(allowed, rate * replicas, -1.0)
         # The smallest concurrency on the plateau: the last 1 % of throughput is not worth its latency.
         chosen = np.argmax(score >= score.max(axis=1, keepdims=True) * (1 - PLATEAU), axis=1)
-    for i, c in enumerate(fitting):
-        j = int(chosen[i])
-        if not allowed[i, j]:
-            best[c.row].infeasible.append(too_slow(c, moments, work, i))
+    rows = np.arange(len(members))
+    possible = allowed[rows, chosen].tolist()
+    sustained, end, first = (x[rows, chosen].tolist() for x in (score, p99.e2e, p99.ttft))
+    winners: dict[int, int] = {}
+    for i, c in enumerate(members):
+        if not possible[i]:
+            best[c.row].infeasible.append(too_slow(c, s.moments, work, i))
             continue
-        sustained = float(rate[i, j] * replicas[i, 0])
-        rank = (float(p99.e2e[i, j]), float(p99.ttft[i, j]), float(tp)) if for_latency else (-sustained,)
-        if not best[c.row].beaten_by(rank):
-            continue
-        best[c.row].rank = rank
-        best[c.row].point = Point(
-            candidate=c,
-            weights=weights,
-            shape=shape,
-            machine=_row(machine, i),
-            concurrency=int(concurrency[i, j]),
-            replicas=c.hardware.devices // tp,
-            decode=_cell(decode, i, j),
-            prefill=_cell(prefill, i, j),
-            alone_s=float(alone[i, 0]),
-            step_tokens=float(step_tokens[i, j]),
-            p50=Latency(ttft=p50.ttft[i, j], tpot=p50.tpot[i, j], e2e=p50.e2e[i, j]),
-            p99=Latency(ttft=p99.ttft[i, j], tpot=p99.tpot[i, j], e2e=p99.e2e[i, j]),
-        )
+        rank = (end[i], first[i], float(c.split.devices)) if for_latency else (-sustained[i],)
+        if best[c.row].beaten_by(rank):
+            best[c.row].rank = rank
+            winners[c.row] = i
+    if not winners:
+        return
+    p50 = quantile_of(s.moments, 0.5)
+    speculation = speculation_of(work)
+    for row, i in winners.items():
+        best[row].point = _point(members[i], plans[i], s, (i, int(chosen[i])), (p50, p99), speculation=speculation)
+
+
+def _point(
+    c: Candidate,
+    plan: Plan,
+    s: Surface,
+    cell: tuple[int, int],
+    quantiles: tuple[Latency, Latency],
+    *,
+    speculation: Speculation,
+) -> Point:
+    i, j = cell
+
+    def at(latency: Latency) -> Latency:
+        return Latency(ttft=latency.ttft[cell], tpot=latency.tpot[cell], e2e=latency.e2e[cell])
+
+    return Point(
+        candidate=c,
+        weights=plan.weights,
+        shape=plan.shape,
+        machine=_first(s.machine, i),
+        concurrency=int(s.concurrency[i, j]),
+        replicas=c.replicas,
+        decode=_cell(s.decode, i, j),
+        prefill=_cell(s.prefill, i, j),
+        alone_s=float(s.alone_s[i, 0]),
+        step_tokens=float(s.step_tokens[i, j]),
+        p50=at(quantiles[0]),
+        p99=at(quantiles[1]),
+        speculation=speculation,
+    )
 
 
 def _within_limits(moments: Moments, work: InferenceWork) -> npt.NDArray[np.bool_]:
@@ -198,15 +279,10 @@ def _within_limits(moments: Moments, work: InferenceWork) -> npt.NDArray[np.bool
     return ok
 
 
-def _row(machine: llm.Machine, i: int) -> llm.Machine:
-    return llm.Machine(**{name: getattr(machine, name)[i, 0] for name in llm.Machine.__slots__})
+def _first(machine: llm.Machine, i: int) -> llm.Machine:
+    fields = {name: getattr(machine, name) for name in llm.Machine.__slots__}
+    return llm.Machine(**{name: v[i, 0] if isinstance(v, np.ndarray) else v for name, v in fields.items()})
 
 
 def _cell(step: llm.Step, i: int, j: int) -> llm.Step:
-    return llm.Step(
-        total=step.total[i, j],
-        classes=step.classes[i, j],
-        attention=step.attention[i, j],
-        collectives=step.collectives[i, j],
-        overhead=step.overhead[i, j],
-    )
+    return llm.Step(**{name: getattr(step, name)[i, j] for name in llm.Step.__slots__})

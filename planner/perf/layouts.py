@@ -1,4 +1,4 @@
-"""Which tensor-parallel degrees can start at all.
+"""How a model can be split over devices: which tensor-parallel degrees can start at all, stages, groups that share experts, machines.
 
 Every device of a group holds heads / TP query heads, its KV heads (split, or replicated when there are fewer than TP), and a
 slice of each feed-forward matrix (or whole experts, where a slice would not be legal). A degree that does not divide these is refused by every engine at start-up, so it is never
@@ -9,13 +9,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from planner.models.spec import AttentionKind, ModelSpec, Quantization
+from planner.perf.engines import Support
+from planner.perf.model import Hardware, InferenceWork
 from planner.perf.precision import Format
 
 PADDED_METHODS = ("mxfp4",)  # engines pad these slices to whole groups
 SMALLEST_SQUARE_BLOCK = 64 * 64  # scales that cover more numbers than any row group does are two-dimensional
 ASSUMED_GROUP = {"int4": 128}  # a quantisation made on request: groups of 128 along the input dimension
+
+SPAN_GBPS = 100.0
+SPAN_DEVICES = 8
+MOST_SPANNED = 8
+"""A replica is laid over several machines of its own accord where the model does not fit one: whole hosts (8 devices and more) with a
+network of 100 Gbit/s and more, at most 8. vLLM documentation, Distributed serving: tensor parallel inside a node, a stage a node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """One replica over devices: `pp` stages of `groups` groups of `tp` devices; the stages lie on `instances` machines."""
+
+    tp: int = 1
+    pp: int = 1
+    groups: int = 1  # attend to requests of their own and share the experts
+    instances: int = 1
+    expert_parallel: bool = False  # experts are dealt out whole
+
+    @property
+    def devices(self) -> int:
+        """Devices of one replica."""
+        return self.tp * self.pp * self.groups
+
+    def replicas(self, devices: int) -> int:
+        """Return how many replicas an instance of so many devices holds; 1 where one replica spans instances."""
+        return 1 if self.instances > 1 else devices // self.devices
 
 
 def legal_tensor_parallel(
@@ -65,6 +94,110 @@ def why_illegal(
             if layer.tower != "vision" and (rows // ranks) % group:
                 return f"attention output rows {rows} / {ranks} = {rows // ranks} are not a multiple of the quantisation group {group}"
     return None
+
+
+def splits_of(
+    spec: ModelSpec, h: Hardware, work: InferenceWork, support: Support, stored: Quantization | None
+) -> tuple[list[Split], str]:
+    """Return the splits of one replica over one machine (or over as many as the asked degrees need), and why others cannot be."""
+    parallel = support.parallel
+    for asked, word, what in (
+        (work.tensor_parallel, "tp", "tensor parallelism"),
+        (work.pipeline_parallel, "pp", "pipeline parallelism"),
+        (work.expert_parallel, "ep", "expert parallelism"),
+    ):
+        if asked is not None and asked > 1 and word not in parallel:
+            return [], f"{support.engine} on {h.accelerator} has no {what}"
+    if work.expert_parallel is not None and not spec.experts:
+        return [], f"{spec.name} has no experts to deal out"
+    layers_only = "tp" not in parallel
+    degrees = [work.tensor_parallel] if work.tensor_parallel else [1] if layers_only else list(range(1, h.devices + 1))
+    pipelines = range(1, h.devices + 1) if layers_only and "pp" in parallel else [1]
+    stages = [work.pipeline_parallel] if work.pipeline_parallel else [p for p in pipelines if p <= spec.layers]
+    out, why = [], ""
+    for tp in degrees:
+        refused = why_illegal(spec, tp, stored, shards_per_device=support.ranks_per_device)
+        if refused is not None:
+            why = why or refused
+            continue
+        whole = expert_parallel_needed(spec, tp * support.ranks_per_device, stored)
+        groups = 1
+        if work.expert_parallel is not None:
+            if work.expert_parallel % tp:
+                why = why or f"expert parallelism of {work.expert_parallel} is not a multiple of {tp}"
+                continue
+            groups, whole = work.expert_parallel // tp, work.expert_parallel > 1
+            refused = why_experts_illegal(spec, work.expert_parallel)
+            if refused is not None:
+                return [], refused
+        for pp in stages:
+            split = Split(tp=tp, pp=pp, groups=groups, expert_parallel=whole)
+            refused, machines = _machines(spec, h, work, support, split)
+            if refused is None:
+                out.append(Split(tp=tp, pp=pp, groups=groups, instances=machines, expert_parallel=whole))
+            else:
+                why = refused
+    return out, why
+
+
+def spans_of(
+    spec: ModelSpec, h: Hardware, work: InferenceWork, support: Support, stored: Quantization | None
+) -> list[Split]:
+    """Return the splits of one replica over 2, 3, ... machines: the widest legal tensor-parallel degree inside, stages across."""
+    fixed = work.pipeline_parallel is not None or work.expert_parallel is not None
+    fast = (h.network_gbps or 0.0) >= SPAN_GBPS and h.devices >= SPAN_DEVICES
+    if fixed or not fast or not {"tp", "pp", "nodes"} <= set(support.parallel):
+        return []
+    degrees = [work.tensor_parallel] if work.tensor_parallel else list(range(h.devices, 0, -1))
+    tp = next(
+        (
+            t
+            for t in degrees
+            if h.devices % t == 0 and why_illegal(spec, t, stored, shards_per_device=support.ranks_per_device) is None
+        ),
+        None,
+    )
+    if tp is None:
+        return []
+    inside = h.devices // tp
+    whole = expert_parallel_needed(spec, tp * support.ranks_per_device, stored)
+    return [
+        Split(tp=tp, pp=inside * n, instances=n, expert_parallel=whole)
+        for n in range(2, min(work.max_instances, MOST_SPANNED) + 1)
+        if inside * n <= spec.layers
+    ]
+
+
+def why_experts_illegal(spec: ModelSpec, ranks: int) -> str | None:
+    """Return why experts cannot be dealt out over so many devices, or None."""
+    experts = next(f.experts for f in spec.feed_forward if f.experts)
+    return f"{experts} experts do not divide by {ranks}" if experts % ranks else None
+
+
+def _machines(
+    spec: ModelSpec, h: Hardware, work: InferenceWork, support: Support, split: Split
+) -> tuple[str | None, int]:
+    """Return why an asked split cannot be, or None, and how many machines it takes."""
+    if split.pp > spec.layers:
+        return f"{split.pp} pipeline stages are more than the {spec.layers:g} layers of {spec.name}", 1
+    inside = split.tp * split.groups
+    kind = "expert" if split.groups > 1 else "tensor"
+    if inside > h.devices:
+        return f"{kind} parallelism of {inside} needs {inside} devices, the instance has {h.devices}", 1
+    machines = math.ceil(split.pp / (h.devices // inside))
+    if machines == 1:
+        return None, 1
+    if "nodes" not in support.parallel:
+        return (
+            f"{split.devices} devices are needed, the instance has {h.devices}; {support.engine} does not span machines",
+            1,
+        )
+    if machines > work.max_instances:
+        most = f"at most {work.max_instances} may be used" if work.max_instances > 1 else "one may be used"
+        return f"{split.devices} devices are those of {machines} instances, {most}", 1
+    if h.network_gbps is None:
+        return "the network between such instances is not known", 1
+    return None, machines
 
 
 def expert_parallel_needed(spec: ModelSpec, ranks: int, quantization: Quantization | None) -> bool:

@@ -1,6 +1,6 @@
 """Roofline of token generation: one step of prefill or decode, operator class by operator class.
 
-t(step) = Σ_c (max(c, m) + u·min(c, m)) + attention + collectives + overhead with c = (n + n0)·FLOPs_c / (P_c·e_c) and
+t(step) = Σ_c (max(c, m) + u·min(c, m)) + attention + activations + collectives + overhead with c = (n + n0)·FLOPs_c / (P_c·e_c) and
 m = bytes_c / (W·e_w): products of n tokens cost as n + n0 (tiles that are not full, the ramp of the pipeline), and a share u of the
 shorter of compute and traffic is not hidden behind the longer. Weights are read once a step whatever the number of tokens; a
 request's cache is read once per generated token; experts are read as far as the step's tokens touch them, each with a ramp of its
@@ -41,6 +41,7 @@ CLASS_OF = {
     TensorClass.OTHER: 4,
 }
 REDUCES_PER_LAYER = 2.0  # after attention and after the feed-forward
+EXCHANGED_BYTES = 2.0 + 2.0  # of one number to an expert and back, 16 bits each way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +58,16 @@ class Shape:
     prompt_head_flops: Array  # one position per request
     decode_attention_flops: Array  # per generated token at the mean context
     decode_cache_bytes: Array  # read per generated token at the mean context
+    activation_bytes_per_token: Array  # intermediate results written and read by the kernels of all layers
     layers: Array
     reduced_bytes_per_token: Array  # payload of one all-reduce
     ranks: Array  # devices that reduce together
     stages: Array  # pipeline stages; a micro-batch is 1/stages of the requests
+    spans: Array  # machines that the stages lie on: spans - 1 of the hops go over the network
+    groups: Array  # groups with attention of their own (each 1/groups of the requests) that share experts
+    exchanged_bytes_per_token: Array  # rows that a token sends to experts of other groups and gets back, all layers
+    expert_layers: Array
+    experts: Array  # of one layer on one device; 0 where there are none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,10 +80,15 @@ class Machine:
     wide_flops: Array  # usable FLOP/s in 16 bits
     attention_flops: Array  # usable FLOP/s of scores and values
     expert_share: Array  # of the usable rates that grouped products of experts reach
+    routing_overhead_s: Array  # sorting tokens by expert and gathering results, of one layer
+    expert_overhead_s: Array  # start of one touched expert's products, of one layer
+    activation_bytes_per_s: Array
     ramp_tokens: Array  # n0: tokens by which a matrix product is dearer than its FLOPs
     unhidden: Array  # u: share of the shorter of compute and traffic that is not hidden
     link_latency_s: Array
     link_bytes_per_s: Array
+    network_latency_s: Array | float = 0.0  # between machines
+    network_bytes_per_s: Array | float = 1e99
     layer_overhead_s: Array
     step_overhead_s: Array
     sequence_overhead_s: Array
@@ -89,6 +101,7 @@ class Step:
     total: Array
     classes: Array  # last axis: CLASSES
     attention: Array
+    activations: Array  # traffic of intermediate results
     collectives: Array
     overhead: Array
 
@@ -109,8 +122,14 @@ def shape_of(
     input_tokens: float,
     output_tokens: float,
     pp: int = 1,
+    spans: int = 1,
+    groups: int = 1,
 ) -> Shape:
-    """Return the bytes and FLOPs of one of `tp` devices, all `pp` stages together; MLA is decoded in its absorbed form."""
+    """Return the bytes and FLOPs of one of `tp` devices, all `pp` stages together; MLA is decoded in its absorbed form.
+
+    `groups` of `tp` devices attend to requests of their own and deal the routed experts out among all of them (attention data
+    parallel, expert parallel): a device has 1/groups of the experts, and work of all groups for them.
+    """
     width = len(CLASSES)
     weights, flops, narrow = np.zeros(width), np.zeros(width), np.zeros(width)
     prompt_weights, prompt_flops = np.zeros(width), np.zeros(width)
@@ -124,7 +143,7 @@ def shape_of(
         bits = tensor_bits(spec, t, form)
         numbers = float(t.matmul_parameters or t.parameters)
         split = 1 if is_down_projection(t) or index == 4 else tp
-        size = numbers * bits / 8 / split
+        size = numbers * bits / 8 / split / (groups if index == EXPERT else 1)
         work = 2.0 * t.matmul_parameters / split * (routed if index == EXPERT else 1.0)
         if t.tower != "encoder":
             weights[index] += size
@@ -145,8 +164,8 @@ def shape_of(
         prompt_weights[0] += excess * bits / 8
         prompt_flops[0] += 2 * excess
     seen, crossed = decode_contexts(spec, input_tokens, output_tokens)
-    attention, cache = 2.0 * counting.state_bytes_per_sequence(spec, tensor_parallel=tp), 0.0
-    cache, attention = attention, counting.state_flops_per_token(spec) / tp
+    cache = 2.0 * counting.state_bytes_per_sequence(spec, tensor_parallel=tp)
+    attention = counting.state_flops_per_token(spec) / tp
     prompt_attention = 0.0
     for a in spec.attention:
         if a.tower == "vision":
@@ -166,6 +185,8 @@ def shape_of(
             prompt_attention += (
                 pair * (a.head_dim + a.value_head_dim) * counting.seen_pairs(int(input_tokens), a.window_tokens)
             )
+    expert_layers = sum(f.count for f in spec.feed_forward if f.experts)
+    sent = sum(f.count * f.experts_per_token for f in spec.feed_forward if f.experts) if groups > 1 else 0.0
     return Shape(
         weight_bytes=weights,
         flops_per_token=flops,
@@ -177,16 +198,48 @@ def shape_of(
         prompt_head_flops=np.asarray(head_flops),
         decode_attention_flops=np.asarray(attention),
         decode_cache_bytes=np.asarray(cache),
+        activation_bytes_per_token=np.asarray(activation_traffic(spec, tp)),
         layers=np.asarray(float(spec.layers)),
         reduced_bytes_per_token=np.asarray(2.0 * spec.hidden_size),
         ranks=np.asarray(float(tp)),
         stages=np.asarray(float(pp)),
+        spans=np.asarray(float(spans)),
+        groups=np.asarray(float(groups)),
+        exchanged_bytes_per_token=np.asarray(sent * spec.hidden_size * EXCHANGED_BYTES * (1 - 1 / groups) / tp),
+        expert_layers=np.asarray(float(expert_layers)),
+        experts=np.asarray(max((f.experts for f in spec.feed_forward), default=0) / groups),
     )
+
+
+def activation_traffic(spec: ModelSpec, tp: int) -> float:
+    """Return the bytes of 16-bit intermediate results that kernels write and read per token on one device.
+
+    A layer: two norms and two residual sums over the hidden row (10 h), attention's inputs and output (4 h_q + 2 (h_k + h_v), split), the
+    feed-forward's (6 I gated, 4 I else, split), and for each chosen expert a gathered row and a summed one (4 h).
+    """
+    h, numbers = float(spec.hidden_size), 0.0
+    for a in spec.attention:
+        if a.tower != "vision":
+            q, kv = a.heads * a.head_dim, a.kv_heads * (a.head_dim + a.value_head_dim)
+            numbers += a.count * (5 * h + (4 * q + 2 * kv) / tp)
+    for f in spec.feed_forward:
+        if f.tower != "vision":
+            wide = 6.0 if f.gated else 4.0
+            chosen = max(1, f.experts_per_token) if f.experts else 1
+            gathered = 4 * h * chosen if f.experts else 0.0
+            inner = wide * (chosen * f.intermediate_size + f.shared_intermediate_size)
+            numbers += f.count * (5 * h + (gathered + inner) / tp)
+    return 2.0 * numbers
 
 
 def stacked(shapes: Sequence[Shape]) -> Shape:
     """Return many shapes as one whose arrays have a first axis over them."""
     return Shape(**{name: np.stack([getattr(s, name) for s in shapes]) for name in Shape.__slots__})
+
+
+def columns(shapes: Sequence[Shape]) -> Shape:
+    """Return many shapes as one whose arrays broadcast against [shape, concurrency] (and [shape, concurrency, class])."""
+    return Shape(**{name: np.array([getattr(s, name) for s in shapes])[:, None] for name in Shape.__slots__})
 
 
 def touched_share(routed_share: Array, tokens: Array) -> Array:
@@ -196,9 +249,11 @@ def touched_share(routed_share: Array, tokens: Array) -> Array:
 
 def products_s(weight_bytes: Array, flops: Array, shape: Shape, machine: Machine, tokens: Array) -> Array:
     """Return seconds of the matrix products of a step by class: the slower of compute and weight traffic, and what is not hidden."""
-    share = touched_share(shape.routed_share, tokens)
-    # A touched expert has k/(E·share) of the tokens and a ramp of its own: n·k + E·share·n0 tokens in all, in units of k.
-    dense, routed = tokens + machine.ramp_tokens, tokens + machine.ramp_tokens * share / shape.routed_share
+    share = touched_share(shape.routed_share, tokens * shape.groups)
+    # A touched expert has k/(E·share) of the tokens and a ramp of its own: n·k + E·share·n0 tokens in all, in units of k. With groups
+    # a device has 1/groups of the experts and the tokens of all groups.
+    dense = tokens + machine.ramp_tokens
+    routed = tokens + machine.ramp_tokens * share / (shape.routed_share * shape.groups)
     is_expert = np.arange(len(CLASSES)) == EXPERT
     grouped = np.where(is_expert, machine.expert_share[..., None], 1.0)
     read = (
@@ -206,12 +261,15 @@ def products_s(weight_bytes: Array, flops: Array, shape: Shape, machine: Machine
     )
     rate = np.where(shape.quantised > 0, machine.narrow_flops[..., None], machine.wide_flops[..., None]) * grouped
     work = np.where(is_expert, routed[..., None], dense[..., None]) * flops / rate
-    return np.maximum(read, work) + machine.unhidden[..., None] * np.minimum(read, work)
+    started = shape.expert_layers * shape.experts * share * machine.expert_overhead_s
+    time = np.maximum(read, work) + machine.unhidden[..., None] * np.minimum(read, work)
+    return np.asarray(time + np.where(is_expert & (flops > 0), started[..., None], 0.0), dtype=np.float64)
 
 
 def overhead_s(shape: Shape, machine: Machine, sequences: Array) -> Array:
     """Return the time of one step that neither compute nor traffic explains."""
-    return shape.layers * machine.layer_overhead_s + machine.step_overhead_s + sequences * machine.sequence_overhead_s
+    layers = shape.layers * machine.layer_overhead_s + shape.expert_layers * machine.routing_overhead_s
+    return layers + machine.step_overhead_s + sequences * machine.sequence_overhead_s
 
 
 def reduces_s(shape: Shape, machine: Machine, tokens: Array) -> Array:
@@ -223,23 +281,40 @@ def reduces_s(shape: Shape, machine: Machine, tokens: Array) -> Array:
 
 
 def hops_s(shape: Shape, machine: Machine, tokens: Array) -> Array:
-    """Return the time in which a micro-batch passes from stage to stage: one message a hop."""
-    one = machine.link_latency_s + shape.reduced_bytes_per_token * tokens / machine.link_bytes_per_s
-    return (shape.stages - 1.0) * one
+    """Return the time in which a micro-batch passes from stage to stage: one message a hop, over the network between machines."""
+    payload = shape.reduced_bytes_per_token * tokens
+    inside = (shape.stages - shape.spans) * (machine.link_latency_s + payload / machine.link_bytes_per_s)
+    outside = (shape.spans - 1.0) * (machine.network_latency_s + payload / machine.network_bytes_per_s)
+    return np.asarray(inside + outside, dtype=np.float64)
 
 
-def decode_step(shape: Shape, machine: Machine, concurrency: Array) -> Step:
-    """Return one decode step of `concurrency` requests at their mean context: the time in which each gets one token."""
-    carried = np.maximum(concurrency / shape.stages, 1.0)
+def exchanges_s(shape: Shape, machine: Machine, tokens: Array) -> Array:
+    """Return the time of a step's exchanges with experts of other groups: there and back, a message to each of log2 partners."""
+    messages = 2.0 * shape.expert_layers * machine.link_latency_s * (1 + np.log2(shape.ranks * shape.groups)) / 2
+    time = messages + shape.exchanged_bytes_per_token * tokens / machine.link_bytes_per_s
+    return np.where(shape.groups > 1, time, 0.0)
+
+
+def decode_step(shape: Shape, machine: Machine, concurrency: Array, tokens_each: float = 1.0) -> Step:
+    """Return one decode step of `concurrency` requests at their mean context: the time in which each gets one token.
+
+    `tokens_each`: tokens of a request that one step works on (1; more when proposed tokens are verified). They read its cache once.
+    """
+    sequences = np.maximum(concurrency / (shape.stages * shape.groups), 1.0)
+    carried = sequences * tokens_each
     classes = products_s(shape.weight_bytes, shape.flops_per_token, shape, machine, carried)
-    read = carried * shape.decode_cache_bytes / machine.cache_bytes_per_s
+    read = sequences * shape.decode_cache_bytes / machine.cache_bytes_per_s
     attention = np.maximum(read, carried * shape.decode_attention_flops / machine.attention_flops)
-    collectives = reduces_s(shape, machine, carried) + hops_s(shape, machine, carried)
-    overhead = overhead_s(shape, machine, carried)
+    activations = carried * shape.activation_bytes_per_token / machine.activation_bytes_per_s
+    collectives = (
+        reduces_s(shape, machine, carried) + hops_s(shape, machine, carried) + exchanges_s(shape, machine, carried)
+    )
+    overhead = overhead_s(shape, machine, sequences)
     return Step(
-        total=classes.sum(axis=-1) + attention + collectives + overhead,
+        total=classes.sum(axis=-1) + attention + activations + collectives + overhead,
         classes=classes,
         attention=attention,
+        activations=activations,
         collectives=collectives,
         overhead=overhead,
     )
@@ -249,22 +324,28 @@ def prefill_of(shape: Shape, machine: Machine, input_tokens: float | Array, step
     """Return the time of the accelerators that one prompt takes when prefill steps carry `step_tokens` tokens, of one or more prompts.
 
     A prompt longer than a step needs several; short prompts share one, so each pays its share of it. With pipeline stages this is the
-    time by which it holds up the others: 1/stages of its way through all of them.
+    time by which it holds up the others: 1/stages of its way through all of them; groups work on prompts of their own.
     """
     steps = input_tokens / step_tokens
-    each = steps / shape.stages
+    each = steps / (shape.stages * shape.groups)
     classes = (
         products_s(shape.prompt_bytes, shape.prompt_flops_per_token, shape, machine, step_tokens) * each[..., None]
     )
-    head = shape.prompt_head_flops / machine.wide_flops / shape.stages
-    classes[..., HEAD] += head
-    attention = shape.prompt_attention_flops / machine.attention_flops / shape.stages
-    collectives = (reduces_s(shape, machine, step_tokens) + hops_s(shape, machine, step_tokens)) * each
+    beside = shape.stages * shape.groups
+    classes[..., HEAD] += shape.prompt_head_flops / machine.wide_flops / beside
+    attention = shape.prompt_attention_flops / machine.attention_flops / beside
+    activations = input_tokens * shape.activation_bytes_per_token / machine.activation_bytes_per_s / beside
+    collectives = (
+        reduces_s(shape, machine, step_tokens)
+        + hops_s(shape, machine, step_tokens)
+        + exchanges_s(shape, machine, step_tokens)
+    ) * each
     overhead = overhead_s(shape, machine, np.zeros_like(steps)) * each + machine.sequence_overhead_s
     return Step(
-        total=classes.sum(axis=-1) + attention + collectives + overhead,
+        total=classes.sum(axis=-1) + attention + activations + collectives + overhead,
         classes=classes,
         attention=attention + 0 * steps,
+        activations=activations + 0 * steps,
         collectives=collectives,
         overhead=overhead,
     )

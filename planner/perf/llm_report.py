@@ -8,11 +8,13 @@ from planner.models import counting
 from planner.models.spec import ModelKind, ModelSpec
 from planner.perf import llm
 from planner.perf.efficiencies import engine_evidence, interval_of
+from planner.perf.engines import SPLIT_BY_LAYERS
 from planner.perf.llm_terms import terms_of
 from planner.perf.memory import has_windows, inference_memory
 from planner.perf.model import Basis, Evaluation, InferenceWork, Layout, Percentiles, Performance, Rates
 from planner.perf.operating_point import Point
 from planner.perf.precision import KV_BITS
+from planner.perf.speculation import DRAFT_SHARE
 from pricing.model import AcceleratorKind
 
 IDLE_POWER_SHARE = 0.3
@@ -23,9 +25,9 @@ PREFILL_POWER_SHARE = 1.0
 
 
 def evaluation_of(spec: ModelSpec, point: Point, work: InferenceWork) -> Evaluation:
-    """Return the evaluation of one instance at an operating point."""
+    """Return the evaluation of one instance, or of those that a replica spans, at an operating point."""
     c = point.candidate
-    h, out = c.hardware, work.output_tokens
+    h, out, split = c.hardware, work.output_tokens, c.split
     replicas = point.replicas
     decode, prefill = float(point.decode.total), float(point.prefill.total)
     requests = (
@@ -42,7 +44,10 @@ def evaluation_of(spec: ModelSpec, point: Point, work: InferenceWork) -> Evaluat
         h,
         c.form,
         kv_bits=KV_BITS[c.kv_precision],
-        tp=c.tp,
+        tp=split.tp,
+        pp=split.pp,
+        groups=split.groups,
+        engine=work.engine,
         input_tokens=work.input_tokens,
         output_tokens=out,
         concurrency=point.concurrency,
@@ -61,7 +66,9 @@ def evaluation_of(spec: ModelSpec, point: Point, work: InferenceWork) -> Evaluat
         ttft_ms=Percentiles(p50=float(point.p50.ttft) * 1e3, p99=float(point.p99.ttft) * 1e3),
         tpot_ms=None if out <= 1 else Percentiles(p50=float(point.p50.tpot) * 1e3, p99=float(point.p99.tpot) * 1e3),
         e2e_ms=Percentiles(p50=float(point.p50.e2e) * 1e3, p99=float(point.p99.e2e) * 1e3),
-        mfu_fraction=requests * request_flops(spec, work) / (h.peak_tflops[c.form.compute] * 1e12 * h.devices),
+        mfu_fraction=requests
+        * request_flops(spec, work)
+        / (h.peak_tflops[c.form.compute] * 1e12 * h.devices * split.instances),
         prefill_time_fraction=prefill_share,
         power_w=power_w(point, prefill_share),
         sources=c.efficiency.sources,
@@ -71,15 +78,20 @@ def evaluation_of(spec: ModelSpec, point: Point, work: InferenceWork) -> Evaluat
         engine=work.engine,
         precision=c.form.weights,
         kv_precision=c.kv_precision,
-        tensor_parallel=c.tp,
-        pipeline_parallel=1,
-        expert_parallel=c.tp if spec.experts and c.expert_parallel else None,
-        data_parallel=1,
-        replicas_per_instance=replicas,
+        tensor_parallel=split.tp,
+        pipeline_parallel=split.pp,
+        expert_parallel=split.tp * split.groups if spec.experts and split.expert_parallel else None,
+        data_parallel=split.groups,
+        replicas_per_instance=None if split.instances > 1 else replicas,
         max_concurrency=point.concurrency,
+        speculative_tokens=work.speculative_tokens,
     )
     return Evaluation(
-        layout=layout, instances=1, memory=memory, performance=performance, notes=notes_of(spec, point, work)
+        layout=layout,
+        instances=split.instances,
+        memory=memory,
+        performance=performance,
+        notes=notes_of(spec, point, work),
     )
 
 
@@ -96,9 +108,10 @@ def power_w(point: Point, prefill_share: float) -> float | None:
     h = point.candidate.hardware
     if h.tdp_w is None:
         return None
-    busy = point.replicas * point.candidate.tp
+    devices = h.devices * point.candidate.split.instances
+    busy = point.replicas * point.candidate.split.devices
     share = prefill_share * PREFILL_POWER_SHARE + (1 - prefill_share) * DECODE_POWER_SHARE
-    return h.tdp_w * (busy * share + (h.devices - busy) * IDLE_POWER_SHARE)
+    return h.tdp_w * (busy * share + (devices - busy) * IDLE_POWER_SHARE)
 
 
 def notes_of(spec: ModelSpec, point: Point, work: InferenceWork) -> tuple[str, ...]:
@@ -113,9 +126,9 @@ def notes_of(spec: ModelSpec, point: Point, work: InferenceWork) -> tuple[str, .
         notes.append("encoder-decoder models need a plug-in in vLLM; figures are the roofline's")
     if work.engine == "pytorch":
         notes.append("plain PyTorch has no continuous batching: figures hold when something keeps the batch full")
-    idle = c.hardware.devices - point.replicas * c.tp
-    if idle:
-        notes.append(f"{idle} of {c.hardware.devices} devices stay idle: {point.replicas} replicas of {c.tp}")
+    if work.engine == "tgi":
+        notes.append("Text Generation Inference is maintained no further; its makers point to vLLM and SGLang")
+    notes.extend(split_notes(point, work))
     e, chip = c.efficiency, c.hardware.accelerator
     if not e.evidence_rows:
         notes.append(f"no published LLM measurement of {chip} is behind its efficiency; the interval is wider for that")
@@ -127,3 +140,34 @@ def notes_of(spec: ModelSpec, point: Point, work: InferenceWork) -> tuple[str, .
     if c.hardware.kind is AcceleratorKind.GPU:
         notes.extend(engine_evidence(work.engine, routed=bool(spec.experts)))
     return tuple(notes)
+
+
+def split_notes(point: Point, work: InferenceWork) -> list[str]:
+    """Return what to know of how the model is split, and of speculation."""
+    c, s = point.candidate, point.candidate.split
+    notes = []
+    devices = c.hardware.devices * s.instances
+    idle = devices - point.replicas * s.devices
+    if idle:
+        notes.append(f"{idle} of {devices} devices stay idle: {point.replicas} replicas of {s.devices}")
+    if s.instances > 1:
+        notes.append(
+            f"one replica spans {s.instances} instances: {s.pp} pipeline stages of {s.tp} devices, activations over the network of "
+            f"{c.hardware.network_gbps:g} Gbit/s (place them side by side, in a cluster placement group); if one instance stops, it stops"
+        )
+    if s.groups > 1:
+        notes.append(
+            f"{s.groups} groups of {s.tp} attend to requests of their own and share the experts: requests must be spread evenly over them"
+        )
+    if work.engine in SPLIT_BY_LAYERS and s.pp > 1:
+        notes.append(
+            f"{work.engine} splits layers over {s.pp} devices: a token passes from one to the next, so decoding gets no faster"
+        )
+    spec = point.speculation
+    if spec.proposed:
+        notes.append(
+            f"speculative decoding: {spec.proposed} proposed tokens a step, each accepted with chance {spec.acceptance:g} (stated, not measured): "
+            f"{spec.tokens_per_step:.3g} tokens a step; proposing one is assumed to take {DRAFT_SHARE:g} of a step, and the memory of the draft "
+            "is not counted"
+        )
+    return notes

@@ -1,15 +1,18 @@
 """What one device must hold to serve: weights, KV cache, activations, runtime reserve; and how many requests that leaves room for.
 
-Symbols: T = tensor-parallel degree, b_w / b_kv = bits per weight / cache element, B = requests in flight, S = tokens of a request
-(input + output). All results are bytes per device unless the name says GiB.
+Symbols: T = tensor-parallel degree, P = pipeline stages, G = groups with attention of their own that share experts (attention data
+parallel), b_w / b_kv = bits per weight / cache element, B = requests in flight, S = tokens of a request (input + output). All results
+are bytes per device unless the name says GiB; with pipeline stages, of the fullest one.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from planner.models.counting import state_bytes_per_sequence
 from planner.models.spec import AttentionKind, AttentionLayers, ModelSpec, TensorClass, TensorGroup
+from planner.perf.engines import UNPAGED, residence_of
 from planner.perf.model import Hardware, MemoryFit, MemoryLine
 from planner.perf.precision import Format, tensor_bits
 from pricing.model import AcceleratorKind
@@ -19,17 +22,12 @@ ENGINE_SHARE = 0.9
 """Share of the visible memory that an engine takes (vLLM `gpu_memory_utilization` default)."""
 
 REPLICATED = frozenset({TensorClass.NORM, TensorClass.ROUTER, TensorClass.OTHER})
+ENDS = (TensorClass.EMBEDDING, TensorClass.HEAD)  # on the first and on the last stage of a pipeline
 DOWN_PROJECTIONS = ("q_down", "kv_down")  # MLA: computed whole on every rank
 
-RUNTIME_RESERVE_GIB = 0.5
-"""Driver context, kernels and CUDA graphs of one rank. From two vLLM start-up logs of an 8B model on a 24 GB card: 0.9 x 23.69 GiB
-- 14.96 (weights) - activations of 20,000 / 29,000 tokens - KV room 3.81 / 2.89 leaves 0.49 / 0.46 GiB."""
-GROUP_RESERVE_GIB = 0.5  # communicator and custom all-reduce buffers of a rank in a group
-CPU_RESERVE_GIB = 2.0  # operating system and server process
-
-LARGE_MEMORY_GIB = 70.0
-CHUNK_TOKENS = {True: 8192, False: 2048}
-"""Tokens of one prefill step (vLLM `max_num_batched_tokens` of the server: 8,192 on devices of 70 GiB and more except A100)."""
+LARGE_MEMORY_GIB = 70.0  # "large devices" of engines' defaults; A100s are not among them
+SGLANG_LARGE_GIB = 60.0
+MIB = 2.0**20
 LOGIT_BYTES = 2 + 4  # a row of logits in 16 bits and its float32 copy for sampling
 
 
@@ -46,15 +44,17 @@ class DeviceWeights:
         return sum(self.by_class.values())
 
 
-def device_weights(spec: ModelSpec, form: Format, tp: int = 1) -> DeviceWeights:
-    """Return the weight bytes that one of `tp` devices holds.
+def device_weights(spec: ModelSpec, form: Format, tp: int = 1, pp: int = 1, groups: int = 1) -> DeviceWeights:
+    """Return the weight bytes that one device of a replica holds.
 
-    Matrices are split; norms, routers and MLA's down-projections are whole on each device; K and V projections are repeated when
-    there are fewer KV heads than devices; embedding and head are split by vocabulary.
+    Matrices are split over `tp` devices; norms, routers and MLA's down-projections are whole on each; K and V projections are repeated
+    when there are fewer KV heads than devices; embedding and head are split by vocabulary. Routed experts are split over the devices
+    of all `groups`. Of `pp` stages the fullest has ceil(layers / pp) layers and the larger of embedding and head.
     """
     by_class: dict[TensorClass, float] = {}
     replicated = 0.0
     tower_whole = tp > 1 and not _tower_divides(spec, tp)
+    share = stage_share(spec, pp)
     for group in spec.tensors:
         size = group.parameters * tensor_bits(spec, group, form) / 8
         whole = (
@@ -62,13 +62,25 @@ def device_weights(spec: ModelSpec, form: Format, tp: int = 1) -> DeviceWeights:
             or is_down_projection(group)
             or (group.tensor_class is TensorClass.VISION_TOWER and tower_whole)
         )
-        by_class[group.tensor_class] = by_class.get(group.tensor_class, 0.0) + (size if whole else size / tp)
-        replicated += size if whole and tp > 1 else 0.0
-    extra = kv_projection_excess(spec, tp) * _attention_bits(spec, form) / 8
+        ranks = tp * groups if group.tensor_class is TensorClass.EXPERT else tp
+        kept = (size if whole else size / ranks) * (1.0 if group.tensor_class in ENDS else share)
+        by_class[group.tensor_class] = by_class.get(group.tensor_class, 0.0) + kept
+        replicated += kept if whole and tp > 1 else 0.0
+    extra = kv_projection_excess(spec, tp) * _attention_bits(spec, form) / 8 * share
     if extra:
         by_class[TensorClass.ATTENTION] = by_class.get(TensorClass.ATTENTION, 0.0) + extra
         replicated += extra
+    if pp > 1:
+        ends = [c for c in ENDS if c in by_class]
+        for smaller in sorted(ends, key=lambda c: by_class[c])[:-1]:
+            del by_class[smaller]
     return DeviceWeights(by_class=by_class, replicated=replicated)
+
+
+def stage_share(spec: ModelSpec, pp: int) -> float:
+    """Return the share of the layers that the fullest of `pp` stages has: ceil(L / P) / L."""
+    layers = max(int(spec.layers), 1)
+    return 1.0 if pp == 1 else math.ceil(layers / pp) / layers
 
 
 def kv_projection_excess(spec: ModelSpec, tp: int) -> float:
@@ -109,21 +121,28 @@ def kv_bytes_per_request(
     tp: int = 1,
     *,
     windowed: bool = False,
+    pp: int = 1,
+    page_tokens: int = 1,
 ) -> float:
     """Return the bytes one device holds for a request of S = input + output tokens, recurrent state included.
 
-    Layers with a window are counted in full unless `windowed` (engines without a hybrid cache manager reserve full length). An
-    encoder-decoder caches output tokens in its decoder and input tokens in cross-attention.
+    Lengths are rounded up to pages. Layers with a window are counted in full unless `windowed` (engines without a hybrid cache manager
+    reserve full length). An encoder-decoder caches output tokens in its decoder and input tokens in cross-attention.
     """
     has_cross = any(a.kind is AttentionKind.CROSS for a in spec.attention)
-    own = output_tokens if has_cross else input_tokens + output_tokens
+    own = whole_pages(output_tokens if has_cross else input_tokens + output_tokens, page_tokens)
     total = 0.0
     for layer in spec.attention:
-        length = input_tokens if layer.kind is AttentionKind.CROSS else own
+        length = whole_pages(input_tokens, page_tokens) if layer.kind is AttentionKind.CROSS else own
         if windowed and layer.window_tokens is not None:
             length = min(length, layer.window_tokens)
         total += cache_bytes_per_token(layer, kv_bits, tp) * length
-    return total + state_bytes_per_sequence(spec, tensor_parallel=tp)
+    return (total + state_bytes_per_sequence(spec, tensor_parallel=tp)) * stage_share(spec, pp)
+
+
+def whole_pages(tokens: float, page_tokens: int) -> float:
+    """Return a length rounded up to whole pages of the cache."""
+    return math.ceil(tokens / page_tokens) * page_tokens if page_tokens > 1 else tokens
 
 
 def has_windows(spec: ModelSpec) -> bool:
@@ -131,9 +150,14 @@ def has_windows(spec: ModelSpec) -> bool:
     return any(a.window_tokens is not None and a.kind is not AttentionKind.BIDIRECTIONAL for a in spec.attention)
 
 
-def chunk_tokens(hardware: Hardware) -> int:
+def chunk_tokens(hardware: Hardware, engine: str = "vllm") -> int:
     """Return the tokens of one prefill step by the engine's default for this device."""
-    return CHUNK_TOKENS[hardware.memory_visible_gib >= LARGE_MEMORY_GIB and not hardware.accelerator.startswith("A100")]
+    r = residence_of(engine, hardware.kind.value)
+    limit = SGLANG_LARGE_GIB if r.reserve_floor_gib else LARGE_MEMORY_GIB
+    large = hardware.memory_visible_gib >= limit and (
+        r.reserve_floor_gib > 0 or not hardware.accelerator.startswith("A100")
+    )
+    return r.prefill_tokens_large if large and r.prefill_tokens_large is not None else r.prefill_tokens
 
 
 def activation_bytes(spec: ModelSpec, tokens: float, tp: int = 1) -> float:
@@ -155,16 +179,69 @@ def activation_bytes(spec: ModelSpec, tokens: float, tp: int = 1) -> float:
     return 2.0 * tokens * (width + 3 * spec.hidden_size)
 
 
-def reserve_gib(hardware: Hardware, tp: int) -> float:
-    """Return what the runtime keeps for itself on one device, GiB."""
-    if hardware.kind is AcceleratorKind.CPU:
-        return CPU_RESERVE_GIB
-    return RUNTIME_RESERVE_GIB + (GROUP_RESERVE_GIB if tp > 1 else 0.0)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reserve:
+    """What an engine holds on one device beside weights and cache, bytes."""
+
+    activations: float
+    runtime: float
+    graphs: float
+    per_sequence: float  # logits of a request in flight
+
+    @property
+    def total(self) -> float:
+        """Sum of what does not grow with the requests."""
+        return self.activations + self.runtime + self.graphs
 
 
-def available_gib(hardware: Hardware) -> float:
-    """Return the memory an engine may fill on one device, GiB."""
-    return hardware.memory_visible_gib * ENGINE_SHARE
+def reserve_of(spec: ModelSpec, hardware: Hardware, engine: str, *, tp: int = 1, ranks: int | None = None) -> Reserve:
+    """Return what an engine holds beside weights and cache. `ranks`: devices of the replica (default: tp).
+
+    llama.cpp keeps logits and one row of the hidden size, in fp32, for every token of a step. SGLang sets a fixed amount a token apart
+    and at least 10 GiB on large devices.
+    """
+    r = residence_of(engine, hardware.kind.value)
+    ranks = tp if ranks is None else ranks
+    chunk = chunk_tokens(hardware, engine)
+    activations = activation_bytes(spec, chunk, tp)
+    if r.logit_rows:
+        activations = max(activations, r.logit_rows * chunk * (spec.vocab_size + spec.hidden_size) * 4)
+    activations = max(activations, r.activation_mib_per_token * MIB * max(chunk, r.prefill_tokens))
+    runtime = r.runtime_gib + (r.group_gib if ranks > 1 else 0.0) + (r.group_gib_per_rank * ranks if ranks > 1 else 0.0)
+    graphs = r.graphs_gib if hardware.kind is AcceleratorKind.GPU else 0.0
+    runtime *= GIB
+    graphs *= GIB
+    if r.reserve_floor_gib and hardware.memory_visible_gib >= SGLANG_LARGE_GIB:
+        runtime += max(0.0, r.reserve_floor_gib * GIB - activations - runtime - graphs)
+    per_sequence = 0.0 if r.logit_rows else float(spec.vocab_size * LOGIT_BYTES)
+    return Reserve(activations=activations, runtime=runtime, graphs=graphs, per_sequence=per_sequence)
+
+
+def cache_room_bytes(hardware: Hardware, engine: str, fixed: float) -> float:
+    """Return the bytes of one device that an engine gives to the cache when `fixed` bytes are taken by weights and reserve.
+
+    cache_share x (memory_share x visible - margin - fixed): vLLM 0.9 of all less what is taken, TensorRT-LLM 0.9 of what is left.
+    Negative where nothing is left: by how much.
+    """
+    r = residence_of(engine, hardware.kind.value)
+    left = hardware.memory_visible_gib * GIB * r.memory_share - r.margin_gib * GIB - fixed
+    return left * r.cache_share if left > 0 else left
+
+
+def available_gib(hardware: Hardware, engine: str = "vllm", fixed: float = 0.0) -> float:
+    """Return the memory an engine may fill on one device, GiB: what is taken (`fixed` bytes) and its room for the cache."""
+    return (fixed + cache_room_bytes(hardware, engine, fixed)) / GIB
+
+
+def available_formula(hardware: Hardware, engine: str) -> str:
+    """Return how the memory that an engine may fill comes about, in words."""
+    r = residence_of(engine, hardware.kind.value)
+    seen = "what a process can see"
+    if r.cache_share < 1:
+        return f"weights and reserve, and {r.cache_share:g} of what they leave of {seen}"
+    if r.margin_gib:
+        return f"{seen}, less {r.margin_gib:g} GiB left free"
+    return f"{r.memory_share:g} of {seen}" if r.memory_share < 1 else f"all of {seen}"
 
 
 def inference_memory(
@@ -176,43 +253,96 @@ def inference_memory(
     tp: int,
     input_tokens: int,
     output_tokens: int,
-    concurrency: int,
+    concurrency: float,
+    engine: str = "vllm",
+    pp: int = 1,
+    groups: int = 1,
     weights: DeviceWeights | None = None,
 ) -> MemoryFit:
-    """Return the memory lines of one device for `concurrency` requests of the stated lengths in flight."""
-    weights = device_weights(spec, form, tp) if weights is None else weights
-    kv = kv_bytes_per_request(spec, input_tokens, output_tokens, kv_bits, tp) * concurrency
-    chunk = chunk_tokens(hardware)
-    activations = activation_bytes(spec, chunk, tp) + concurrency * spec.vocab_size * LOGIT_BYTES
-    tokens = (input_tokens + output_tokens) * concurrency
+    """Return the memory lines of one device for `concurrency` requests of the stated lengths in flight in its replica."""
+    weights = device_weights(spec, form, tp, pp, groups) if weights is None else weights
+    r = residence_of(engine, hardware.kind.value)
+    reserve = reserve_of(spec, hardware, engine, tp=tp, ranks=tp * pp * groups)
+    own = math.ceil(concurrency / groups)
+    request = kv_bytes_per_request(spec, input_tokens, output_tokens, kv_bits, tp, pp=pp, page_tokens=r.page_tokens)
+    chunk = chunk_tokens(hardware, engine)
+    tokens = (input_tokens + output_tokens) * own
     windows = "; windowed layers counted in full" if has_windows(spec) else ""
-    lines = (
-        MemoryLine(name="weights", gib=weights.total / GIB, note=weights_note(weights, form, tp)),
+    pages = ""
+    rounded = whole_pages(input_tokens + output_tokens, r.page_tokens)
+    if rounded != input_tokens + output_tokens:
+        pages = f", in whole {'slots' if engine in UNPAGED else 'pages'} of {r.page_tokens}: {rounded:g} each"
+    elif engine in UNPAGED:
+        pages = ", the whole length of each kept from its start (no paging)"
+    of_group = f" of {groups} groups" if groups > 1 else ""
+    group = ", group buffers" if tp * pp * groups > 1 else ""
+    floor = f", {r.reserve_floor_gib:g} GiB at least with activations" if r.reserve_floor_gib else ""
+    logits = "; logits of every token" if r.logit_rows else f", logits of {own} requests"
+    lines = [
+        MemoryLine(name="weights", gib=weights.total / GIB, note=weights_note(weights, form, tp, pp=pp, groups=groups)),
         MemoryLine(
             name="kv_cache",
-            gib=kv / GIB,
-            note=f"{concurrency} requests x {input_tokens + output_tokens} tokens = {tokens} tokens at {kv_bits:g} bits{windows}",
+            gib=request * own / GIB,
+            note=f"{own} requests{of_group} x {input_tokens + output_tokens} tokens = {tokens} tokens at {kv_bits:g} bits{pages}{windows}",
         ),
         MemoryLine(
             name="activations",
-            gib=activations / GIB,
-            note=f"a prefill step of {chunk} tokens, logits of {concurrency} requests",
+            gib=(reserve.activations + own * reserve.per_sequence) / GIB,
+            note=f"a prefill step of {chunk} tokens{logits}",
         ),
         MemoryLine(
             name="runtime_reserve",
-            gib=reserve_gib(hardware, tp),
-            note="driver context, graphs" + (", group buffers" if tp > 1 else ""),
+            gib=reserve.runtime / GIB,
+            note=f"{engine}: driver context and workspace{group}{floor}",
         ),
+    ]
+    if reserve.graphs:
+        lines.append(MemoryLine(name="graphs", gib=reserve.graphs / GIB, note=f"{engine}: captured CUDA graphs"))
+    fixed = weights.total + reserve.total
+    room = cache_room_bytes(hardware, engine, fixed)
+
+    def longest(requests: int) -> int | None:
+        return longest_context(
+            spec, room / requests - reserve.per_sequence, kv_bits, tp, pp=pp, page_tokens=r.page_tokens
+        )
+
+    each = request + reserve.per_sequence
+    return MemoryFit(
+        lines=tuple(lines),
+        available_gib_per_accelerator=available_gib(hardware, engine, fixed),
+        available_is=available_formula(hardware, engine),
+        max_concurrency_at_context=int(room / each) * groups if each and room > 0 else None,
+        max_context_tokens=longest(own),
+        max_context_tokens_of_one=longest(1),
     )
-    return MemoryFit(lines=lines, available_gib_per_accelerator=available_gib(hardware))
 
 
-def weights_note(weights: DeviceWeights, form: Format, tp: int) -> str:
+def longest_context(
+    spec: ModelSpec, room: float, kv_bits: float, tp: int = 1, *, pp: int = 1, page_tokens: int = 1
+) -> int | None:
+    """Return the most tokens (input and output) of a request that has `room` bytes on each device, within the model's own limit.
+
+    None where no cache grows with the length, or where input and output are cached apart (encoder-decoders).
+    """
+    if any(a.kind is AttentionKind.CROSS for a in spec.attention):
+        return None
+    each = kv_bytes_per_token(spec, kv_bits, tp) * stage_share(spec, pp)
+    if not each:
+        return None
+    state = state_bytes_per_sequence(spec, tensor_parallel=tp) * stage_share(spec, pp)
+    tokens = max(0, int((room - state) / each))
+    tokens = tokens // page_tokens * page_tokens
+    return tokens if spec.max_context is None else min(tokens, spec.max_context)
+
+
+def weights_note(weights: DeviceWeights, form: Format, tp: int, *, pp: int = 1, groups: int = 1) -> str:
     """Return the weights by operator class in words, largest first."""
     parts = sorted(weights.by_class.items(), key=lambda item: (-item[1], item[0].value))
     shown = ", ".join(f"{name.value} {size / GIB:.3g}" for name, size in parts if size >= GIB * 5e-4)
     shared = f"; split over {tp}, {weights.replicated / GIB:.3g} GiB of it on every device" if tp > 1 else ""
-    return f"{form.weights}: {shown} GiB{shared}"
+    stages = f"; the fullest of {pp} stages" if pp > 1 else ""
+    dealt = f"; experts dealt out over {tp * groups}" if groups > 1 else ""
+    return f"{form.weights}: {shown} GiB{shared}{stages}{dealt}"
 
 
 def is_down_projection(group: TensorGroup) -> bool:

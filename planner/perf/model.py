@@ -77,6 +77,7 @@ class Layout:
     data_parallel: int | None = None
     replicas_per_instance: int | None = None
     max_concurrency: int | None = None  # requests in flight per replica
+    speculative_tokens: int | None = None  # proposed each decode step
     batch: int | None = None  # samples per step per replica (vision, encoders)
     method: str | None = None  # training: full | lora | qlora
     micro_batch: int | None = None  # per device
@@ -100,6 +101,14 @@ class MemoryFit:
 
     lines: tuple[MemoryLine, ...]
     available_gib_per_accelerator: float
+    available_is: str = "0.9 of what a process can see"
+    max_concurrency_at_context: int | None = (
+        None  # serving: most requests of the asked lengths in a replica, by memory alone
+    )
+    max_context_tokens: int | None = (
+        None  # serving: longest request, input and output, with the layout's requests in flight
+    )
+    max_context_tokens_of_one: int | None = None  # the same for a single request
 
     @property
     def required_gib_per_accelerator(self) -> float:
@@ -261,6 +270,8 @@ class TrainingWork:
     chunked_loss: bool = False  # the loss is computed in chunks, so that no logits are kept
     allreduce: str = "ring"  # ring | tree | parameter_server
     data_format: str | None = None  # how samples are stored; None = the usual one of the model
-    storage: str | None = None  # where samples are read from: nvme | ebs | fsx | s3; None = local NVMe where there is some, else ebs
+    storage: str | None = (
+        None  # where samples are read from: nvme | ebs | fsx | s3; None = local NVMe where there is some, else ebs
+    )
     decode_factor: float = 1.0  # on the table's figures of samples per vCPU
     read_factor: float = 1.0  # on the table's figures of storage

@@ -8,6 +8,7 @@ from planner.perf import llm
 from planner.perf.latency import Latency
 from planner.perf.memory import DeviceWeights
 from planner.perf.serving_candidates import Candidate
+from planner.perf.speculation import Speculation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,3 +27,4 @@ class Point:
     step_tokens: float
     p50: Latency
     p99: Latency
+    speculation: Speculation  # decode is the time of one token under it

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from planner.models.gguf import GGUF_FORMATS
 from planner.models.precision import group_bits
 from planner.models.spec import ModelSpec, Quantization, TensorGroup
 from planner.perf.model import Hardware, Infeasible, RejectionReason
@@ -27,15 +28,42 @@ BITS_PER_WEIGHT = {
     "int4": 4.0 + 16 / 128,  # one fp16 scale per group of 128
     "fp4": 4.0 + 8 / 16,  # NVFP4: one 8-bit scale per 16
     "mxfp4": 4.0 + 8 / 32,  # OCP MX: one 8-bit scale per 32
+    "gguf-q8_0": 8.5,
+    "gguf-q6_k": 6.5625,
+    "gguf-q5_k_m": 5.7,
     "gguf-q4_k_m": 4.85,  # GGUF mix of 4- and 6-bit blocks, embeddings included: 42.52 GB for 70.55e9 parameters
+    "gguf-q4_0": 4.6,
 }
-"""Stored bits per quantised weight, scales included."""
+"""Stored bits per quantised weight, scales included; of mixes the mean over the tensors of a model (`models.gguf` has each tensor's)."""
+SHORT_NAMES = {name.removeprefix("gguf-"): name for name in GGUF_FORMATS}  # as llama.cpp calls them
 
 WIDE = frozenset({"fp32", "tf32", "fp16", "bf16"})
-WHOLE_MODEL = frozenset({"gguf-q4_k_m"})  # formats that convert embeddings and head too
+WHOLE_MODEL = frozenset(GGUF_FORMATS)  # formats that convert embeddings and head too
 SIXTEEN_BIT = ("bf16", "fp16")
 FOUR_BIT_FLOATS = frozenset({"fp4", "mxfp4"})  # e2m1 numbers; their scales differ
-KV_BITS = {"fp16": 16, "bf16": 16, "fp32": 32, "fp8": 8, "int8": 8}
+KV_BITS: dict[str, float] = {
+    "fp16": 16,
+    "bf16": 16,
+    "fp32": 32,
+    "fp8": 8,
+    "int8": 8,
+    "int4": 4 + 2 * 16 / 128,  # a 16-bit scale and offset for each token and head of 128
+}
+KV_OF_ENGINE = {
+    "vllm": ("fp8", "int8", "int4"),
+    "tensorrt-llm": ("fp8", "int8"),
+    "sglang": ("fp8",),
+    "tgi": ("fp8",),
+    "llama.cpp": ("int8", "int4"),
+    "neuron": ("fp8",),
+    "pytorch": ("int8", "int4"),
+}
+"""Narrow formats that engines can keep a cache in. vLLM CacheDType (int8 and int4 per token and head), TensorRT-LLM KV cache system,
+SGLang and TGI --kv-cache-dtype, llama.cpp --cache-type-k (q8_0, q4_0), NxD Inference KV cache quantization, Transformers
+QuantizedCache; read 2026-11."""
+NO_GGUF = ("tensorrt-llm", "tgi", "neuron", "pytorch")
+GGUF_ONLY = ("llama.cpp",)
+IN_GGUF = frozenset({*GGUF_FORMATS, "fp32", "fp16", "bf16", "mxfp4"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +97,12 @@ def is_weight_only(hardware: Hardware, name: str) -> bool:
     if hardware.kind is AcceleratorKind.GPU:
         if hardware.compute_capability is None:  # AMD: AWQ, GPTQ, GGUF and fp8 kernels on CDNA
             return hardware.architecture.upper().startswith("CDNA")
-        least = {"fp8": 8.0, "fp4": 8.0, "mxfp4": 8.0, "int8": 7.0, "int4": 7.0, "gguf-q4_k_m": 7.0}.get(name)
+        least = {"fp8": 8.0, "fp4": 8.0, "mxfp4": 8.0, "int8": 7.0, "int4": 7.0}.get(name)
+        if name in GGUF_FORMATS:
+            least = 5.0
         return least is not None and hardware.compute_capability >= least
     if hardware.kind is AcceleratorKind.CPU:
-        return name in {"int8", "int4", "gguf-q4_k_m"}
+        return name in {"int8", "int4", *GGUF_FORMATS}
     if hardware.kind is AcceleratorKind.NEURON:
         return name in {"int8", "fp8"} and hardware.architecture != "NeuronCore-v1 x4"
     if hardware.kind is AcceleratorKind.GAUDI:
@@ -83,7 +113,7 @@ def is_weight_only(hardware: Hardware, name: str) -> bool:
 def stored_format(quantization: Quantization) -> str:
     """Return the key of `BITS_PER_WEIGHT` nearest to how a checkpoint is stored."""
     method = quantization.method.lower()
-    for name in ("mxfp4", "gguf-q4_k_m", "fp8"):
+    for name in ("mxfp4", *GGUF_FORMATS, "fp8"):
         if name in method:
             return name
     if "fp4" in method:
@@ -97,13 +127,16 @@ def sixteen_bit(hardware: Hardware, wanted: str) -> str | None:
     return next((f for f in others if is_native(hardware, f)), None)
 
 
-def resolve(spec: ModelSpec, hardware: Hardware, requested: str | None) -> Format | Infeasible:
-    """Return how a chip runs the model in the requested format (None: the checkpoint's own), or why it cannot.
+def resolve(
+    spec: ModelSpec, hardware: Hardware, requested: str | None, *, engine: str | None = None
+) -> Format | Infeasible:
+    """Return how a chip and an engine run the model in the requested format (None: the checkpoint's own), or why they cannot.
 
     bf16 on a chip without it becomes fp16 (and the other way round on chips that have only bf16), with a note. A CPU without
     16-bit arithmetic computes in fp32. A format that the checkpoint is published in already (fp4 and mxfp4 are both its 4 bits)
     keeps the checkpoint's own tensors: quantising them again would only lose accuracy.
     """
+    requested = requested if requested is None else SHORT_NAMES.get(requested, requested)
     own = stored_format(spec.quantization) if spec.quantization else None
     stored = own is not None and (requested is None or requested == own or {requested, own} <= FOUR_BIT_FLOATS)
     wanted = own if stored else requested
@@ -112,6 +145,12 @@ def resolve(spec: ModelSpec, hardware: Hardware, requested: str | None) -> Forma
         wanted = native_wide
     if wanted not in BITS_PER_WEIGHT:
         return _unsupported(hardware, wanted, f"unknown format; known: {', '.join(sorted(BITS_PER_WEIGHT))}")
+    if engine in NO_GGUF and wanted in GGUF_FORMATS:
+        return _unsupported(hardware, wanted, f"{engine} does not read GGUF files; llama.cpp and vllm do")
+    if engine in GGUF_ONLY and wanted not in IN_GGUF:
+        return _unsupported(
+            hardware, wanted, f"{engine} reads GGUF files, which have no {wanted}: ask for {', '.join(SHORT_NAMES)}"
+        )
     if wanted in ("fp32", "tf32"):
         if is_native(hardware, wanted):
             return Format(weights="fp32", compute=wanted, wide=wanted, native=True)
@@ -138,7 +177,7 @@ def resolve(spec: ModelSpec, hardware: Hardware, requested: str | None) -> Forma
         )
         return Format(weights=wanted, compute=compute, wide=wide, native=True, stored=stored, notes=tuple(notes))
     if is_weight_only(hardware, wanted):
-        if wanted not in {"int4", "gguf-q4_k_m"}:  # these are weight-only everywhere; nothing to warn of
+        if wanted != "int4" and wanted not in GGUF_FORMATS:  # these are weight-only everywhere; nothing to warn of
             notes.append(
                 f"{hardware.accelerator} has no {wanted} arithmetic: weights are stored in {wanted}, compute runs in {wide}"
             )

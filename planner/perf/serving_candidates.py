@@ -1,4 +1,4 @@
-"""Every (format, tensor-parallel degree) that could start on a hardware, and why the others could not."""
+"""Every (format, split over devices) that could start on a hardware, and why the others could not."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from planner.models.spec import ModelSpec
 from planner.perf import engines, llm
 from planner.perf.collectives import link_of
 from planner.perf.efficiencies import Efficiency, efficiency_of
-from planner.perf.layouts import expert_parallel_needed, quantization_of, why_illegal
+from planner.perf.layouts import Split, quantization_of, spans_of, splits_of
 from planner.perf.model import Hardware, Infeasible, InferenceWork, RejectionReason
-from planner.perf.precision import KV_BITS, Format, is_native, resolve
+from planner.perf.precision import KV_BITS, KV_OF_ENGINE, Format, is_native, resolve
 
 Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """One hardware as one (format, tensor-parallel degree) may run it: everything that does not depend on concurrency."""
+    """One hardware as one (format, split) may run it: everything that does not depend on concurrency."""
 
     row: int  # index among the distinct hardware
     hardware: Hardware
@@ -29,8 +29,12 @@ class Candidate:
     kv_precision: str
     support: engines.Support
     efficiency: Efficiency
-    tp: int
-    expert_parallel: bool  # experts are dealt out whole because their width does not divide
+    split: Split
+
+    @property
+    def replicas(self) -> int:
+        """Replicas of the evaluated instances together."""
+        return self.split.replicas(self.hardware.devices)
 
 
 def why_too_long(spec: ModelSpec, work: InferenceWork) -> Infeasible | None:
@@ -46,8 +50,13 @@ def why_too_long(spec: ModelSpec, work: InferenceWork) -> Infeasible | None:
     )
 
 
-def candidates_of(spec: ModelSpec, row: int, h: Hardware, work: InferenceWork) -> list[Candidate | Infeasible]:
-    """Return every format and degree that could start on one hardware, and why the others could not."""
+def candidates_of(
+    spec: ModelSpec, row: int, h: Hardware, work: InferenceWork, *, spanning: bool = False
+) -> list[Candidate | Infeasible]:
+    """Return every format and split that could start on one hardware, and why the others could not.
+
+    `spanning`: one replica over several machines, which is tried where the model fits no single one.
+    """
     support = engines.support_of(work.engine, h)
     if isinstance(support, Infeasible):
         return [support]
@@ -59,38 +68,23 @@ def candidates_of(spec: ModelSpec, row: int, h: Hardware, work: InferenceWork) -
     out: list[Candidate | Infeasible] = []
     efficiency = efficiency_of(h, work.engine)
     for requested in dict.fromkeys((work.precision, *work.allowed_precisions)):
-        form = resolve(spec, h, requested)
+        form = resolve(spec, h, requested, engine=work.engine)
         kv = form if isinstance(form, Infeasible) else _kv_precision(h, form, work)
         if isinstance(form, Infeasible) or isinstance(kv, Infeasible):
             out.append(form if isinstance(form, Infeasible) else kv)  # type: ignore[arg-type]  # one of the two is
             continue
-        degrees = [work.tensor_parallel] if work.tensor_parallel else range(1, h.devices + 1)
-        legal = []
         stored = quantization_of(spec, form)
-        why = ""
-        for tp in degrees:
-            if tp > h.devices:
-                why = f"tensor parallelism of {tp} needs {tp} devices, the instance has {h.devices}"
-                continue
-            refused = why_illegal(spec, tp, stored, shards_per_device=support.ranks_per_device)
-            if refused is None:
-                legal.append(tp)
-            elif not why:
-                why = refused
-        if not legal:
+        if spanning:
+            splits, why = spans_of(spec, h, work, support, stored), ""
+        else:
+            splits, why = splits_of(spec, h, work, support, stored)
+        if not splits and why:
             out.append(Infeasible(reason=RejectionReason.LAYOUT_IMPOSSIBLE, detail=why, figures={"devices": h.devices}))
         out.extend(
             Candidate(
-                row=row,
-                hardware=h,
-                form=form,
-                kv_precision=kv,
-                support=support,
-                efficiency=efficiency,
-                tp=tp,
-                expert_parallel=expert_parallel_needed(spec, tp * support.ranks_per_device, stored),
+                row=row, hardware=h, form=form, kv_precision=kv, support=support, efficiency=efficiency, split=split
             )
-            for tp in legal
+            for split in splits
         )
     return out
 
@@ -106,7 +100,14 @@ def _kv_precision(h: Hardware, form: Format, work: InferenceWork) -> str | Infea
             detail=f"KV cache format {wanted} is not known",
             figures={"kv_precision": wanted},
         )
-    stored_only = h.compute_capability is not None and h.compute_capability >= 8.0
+    if wanted != "fp32" and wanted not in KV_OF_ENGINE[work.engine]:
+        kept = ", ".join(("fp16", "bf16", *KV_OF_ENGINE[work.engine]))
+        return Infeasible(
+            reason=RejectionReason.PRECISION_UNSUPPORTED,
+            detail=f"{work.engine} cannot keep a KV cache in {wanted}; it can in {kept}",
+            figures={"engine": work.engine, "kv_precision": wanted},
+        )
+    stored_only = work.engine == "llama.cpp" or (h.compute_capability is not None and h.compute_capability >= 8.0)
     if wanted == "fp32" or is_native(h, wanted) or stored_only:
         return wanted
     return Infeasible(
@@ -137,6 +138,9 @@ def machine_of(members: Sequence[Candidate]) -> llm.Machine:
         wide_flops=column(wide),
         attention_flops=column(wide),
         expert_share=column([1.0] * len(members)),
+        routing_overhead_s=column([0.0] * len(members)),
+        expert_overhead_s=column([0.0] * len(members)),
+        activation_bytes_per_s=column([np.inf] * len(members)),
         ramp_tokens=column([0.0] * len(members)),
         unhidden=column([0.0] * len(members)),
         link_latency_s=column(

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.perf.latency import Moments, quantile_of
-from planner.perf.memory import GIB, available_gib
+from planner.perf.layouts import Split
+from planner.perf.memory import GIB
 from planner.perf.model import Infeasible, InferenceWork, RejectionReason
 from planner.perf.serving_candidates import Candidate
 
 
-def out_of_memory(c: Candidate, required: float, concurrency: int) -> Infeasible:
-    """Return what a candidate needs for `concurrency` requests against what its devices have."""
-    needs, has = required / GIB, available_gib(c.hardware)
-    devices = f" on each of {c.tp}" if c.tp > 1 else ""
+def out_of_memory(c: Candidate, required: float, concurrency: int, has: float) -> Infeasible:
+    """Return what a candidate needs (bytes of one device) for `concurrency` requests against what its devices have (GiB)."""
+    needs, split = required / GIB, c.split
+    devices = f" on each of {split.devices}" if split.devices > 1 else ""
     requests = f" for {concurrency} requests" if concurrency > 1 else ""
     return Infeasible(
         reason=RejectionReason.OUT_OF_MEMORY,
@@ -21,8 +22,9 @@ def out_of_memory(c: Candidate, required: float, concurrency: int) -> Infeasible
         figures={
             "required_gib_per_accelerator": needs,
             "available_gib_per_accelerator": has,
-            "tensor_parallel": c.tp,
-            "devices": c.hardware.devices,
+            "tensor_parallel": split.tp,
+            "replica_devices": split.devices,
+            "devices": c.hardware.devices * split.instances,
         },
     )
 
@@ -31,7 +33,8 @@ def too_slow(c: Candidate, moments: Moments, work: InferenceWork, i: int) -> Inf
     """Return the best figures that this layout reaches at any concurrency, beside the limits."""
     limits = work.limits
     at = quantile_of(moments, limits.percentile / 100)
-    figures: dict[str, float | str] = {"tensor_parallel": c.tp}
+    split = c.split
+    figures: dict[str, float | str] = {"tensor_parallel": split.tp}
     words, excess = [], 1.0
     for name, values, limit in (
         ("TTFT", at.ttft, limits.ttft_ms),
@@ -47,9 +50,20 @@ def too_slow(c: Candidate, moments: Moments, work: InferenceWork, i: int) -> Inf
     figures["excess"] = excess
     return Infeasible(
         reason=RejectionReason.SLO_INFEASIBLE,
-        detail=f"best reachable at TP {c.tp}: {', '.join(words)}",
+        detail=f"best reachable at {layout_words(split)}: {', '.join(words)}",
         figures=figures,
     )
+
+
+def layout_words(split: Split) -> str:
+    """Return a split as engines name it: "TP 8", "TP 8, PP 2 over 2 instances", "TP 1, EP 8"."""
+    words = [f"TP {split.tp}"]
+    if split.pp > 1:
+        words.append(f"PP {split.pp}")
+    if split.groups > 1:
+        words.append(f"EP {split.tp * split.groups}")
+    over = f" over {split.instances} instances" if split.instances > 1 else ""
+    return ", ".join(words) + over
 
 
 _ORDER = (
@@ -74,7 +88,7 @@ def main_reason(reasons: Sequence[Infeasible]) -> Infeasible:
 
     nearest = min(reasons, key=distance)
     if nearest.reason is RejectionReason.OUT_OF_MEMORY:
-        degree, devices = float(nearest.figures["tensor_parallel"]), float(nearest.figures["devices"])
+        degree, devices = float(nearest.figures["replica_devices"]), float(nearest.figures["devices"])
         needed = float(nearest.figures["required_gib_per_accelerator"]) * degree
         room = float(nearest.figures["available_gib_per_accelerator"]) * devices
         if degree < devices and needed <= room:

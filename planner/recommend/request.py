@@ -14,6 +14,7 @@ from datetime import date
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from planner.perf.engines import ENGINES
 from planner.recommend.as_of import WHICH, AsOf
 from planner.recommend.errors import BadRequest
 from pricing.model import PurchaseOption
@@ -50,9 +51,10 @@ SORTS = ("cost", "time", "latency", "energy")
 NEEDS = ("nvlink", "efa", "local-nvme")
 STAGES = ("dev", "prototype", "production", "pretrain")
 PERCENTILES = ("50", "90", "95", "99")
-PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "int4", "fp4")
+GGUF = ("q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0")  # as llama.cpp calls its file formats
+PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "int4", "fp4", *GGUF)
+KV_PRECISIONS = ("fp16", "bf16", "fp8", "int8", "int4")
 QUOTA_MODES = ("note", "enforce", "ignore")
-ENGINES = ("vllm", "tensorrt-llm", "sglang", "pytorch")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,13 +76,19 @@ class RecommendRequest:
         None, help="presets for what is not given: dev, prototype, production, pretrain", choices=STAGES
     )
     precision: str | None = option(
-        None, help="weights and arithmetic; default: the checkpoint's own 16-bit format", choices=PRECISIONS
+        None,
+        help="weights and arithmetic; default: the checkpoint's own 16-bit format; q8_0 to q4_0 are GGUF files (llama.cpp, vllm)",
+        choices=PRECISIONS,
     )
     allow_precision: tuple[str, ...] = option(
         (), help="quantisation that may be chosen if it is cheaper", choices=PRECISIONS, repeatable=True
     )
-    kv_precision: str | None = option(None, help="KV cache format; default: 16-bit", choices=("fp16", "bf16", "fp8"))
-    engine: str = option("vllm", help="serving engine class", choices=ENGINES)
+    kv_precision: str | None = option(None, help="KV cache format; default: 16-bit", choices=KV_PRECISIONS)
+    engine: str = option(
+        "vllm",
+        help="serving engine; neuron is AWS's own library (Transformers NeuronX, NxD Inference)",
+        choices=ENGINES,
+    )
     input_size: int | None = option(
         None,
         help="size of one sample of a model priced per sample: tokens of a sequence (encoders), pixels along an edge (vision, diffusion), text tokens of a clip (speech); default: the model's usual one",
@@ -138,7 +146,49 @@ class RecommendRequest:
         group="inference",
     )
     tensor_parallel: int | None = option(
-        None, help="accelerators per replica; default: searched", minimum=1, maximum=1024, group="inference"
+        None,
+        help="accelerators that split each matrix of a replica; default: searched",
+        minimum=1,
+        maximum=1024,
+        group="inference",
+    )
+    pipeline_parallel: int | None = option(
+        None,
+        help="pipeline stages of a replica; default: 1, and one an instance where a replica spans several",
+        minimum=1,
+        maximum=1024,
+        group="inference",
+    )
+    expert_parallel: int | None = option(
+        None,
+        help="accelerators that experts are dealt out over; more than tensor_parallel: groups that attend to requests of their own",
+        minimum=1,
+        maximum=1024,
+        group="inference",
+    )
+    speculative_tokens: int | None = option(
+        None,
+        help="speculative decoding: tokens proposed each step; needs acceptance_rate",
+        unit="tokens",
+        minimum=1,
+        maximum=64,
+        group="inference",
+    )
+    acceptance_rate: float | None = option(
+        None,
+        help="speculative decoding: chance that a proposed token is accepted; needs speculative_tokens",
+        unit="fraction",
+        minimum=0,
+        maximum=1,
+        group="inference",
+        example=0.7,
+    )
+
+    max_instances: int = option(
+        64,
+        help="most instances that a training job, or one replica of a model too large for one instance (at most 8), may span",
+        minimum=1,
+        maximum=4096,
     )
 
     method: str = option("full", help="training method", choices=METHODS, group="training")
@@ -165,9 +215,6 @@ class RecommendRequest:
     )
     optimizer: str = option("adamw", help="optimizer", choices=("adamw", "adamw_8bit"), group="training")
     lora_rank: int = option(16, help="rank of LoRA adapters", minimum=1, maximum=8192, group="training")
-    max_instances: int = option(
-        64, help="most instances a training job may span", minimum=1, maximum=4096, group="training"
-    )
 
     max_ttft_ms: float | None = option(
         None, help="limit on time to first token", unit="ms", minimum=0, exclusive_minimum=True, group="constraints"
@@ -278,6 +325,8 @@ class RecommendRequest:
             check_field(f.name, getattr(self, f.name), f.metadata["option"])
         check_one_model(self.model, self.params)
         usd_rates(self.usd_rate)
+        if self.mode == "inference":
+            check_speculation(self.speculative_tokens, self.acceptance_rate)
         if self.traffic and self.requests_per_s is not None:
             raise BadRequest(
                 field="requests_per_s", value=self.requests_per_s, why="excludes traffic", expected="give one load"
@@ -328,6 +377,10 @@ class EstimateRequest:
     utilisation: float = same_as_recommend("utilisation")
     max_concurrency: int | None = same_as_recommend("max_concurrency")
     tensor_parallel: int | None = same_as_recommend("tensor_parallel")
+    pipeline_parallel: int | None = same_as_recommend("pipeline_parallel")
+    expert_parallel: int | None = same_as_recommend("expert_parallel")
+    speculative_tokens: int | None = same_as_recommend("speculative_tokens")
+    acceptance_rate: float | None = same_as_recommend("acceptance_rate")
 
     method: str = same_as_recommend("method")
     dataset_tokens: float | None = same_as_recommend("dataset_tokens")
@@ -360,6 +413,8 @@ class EstimateRequest:
             check_field(f.name, getattr(self, f.name), f.metadata["option"])
         check_one_model(self.model, self.params)
         usd_rates(self.usd_rate)
+        if self.mode == "inference":
+            check_speculation(self.speculative_tokens, self.acceptance_rate)
         if (self.instance is None) == (self.accelerator is None):
             raise BadRequest(
                 field="instance",
@@ -395,6 +450,23 @@ def check_one_model(model: str | None, params: float | None) -> None:
             why="give exactly one of model and params",
             expected="for example --model 7b or --params 6.7e9",
         )
+
+
+def check_speculation(tokens: int | None, rate: float | None) -> None:
+    """Raise `BadRequest` when one half of speculative decoding is given without the other."""
+    if (tokens is None) == (rate is None):
+        return
+    given, missing, example = (
+        ("speculative_tokens", "acceptance_rate", "0.7")
+        if rate is None
+        else ("acceptance_rate", "speculative_tokens", "4")
+    )
+    raise BadRequest(
+        field=given,
+        value=tokens if rate is None else rate,
+        why=f"says nothing without {missing}",
+        expected=f"give {missing} too, for example {example}: it depends on draft and texts, and is not guessed",
+    )
 
 
 CODE = re.compile(r"[A-Z]{3}")

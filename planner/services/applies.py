@@ -18,7 +18,10 @@ SERVING = ("engine", "allow_precision", "kv_precision", "max_ttft_ms", "max_tpot
 """Serving options outside the group `inference`."""
 TRAINING = ("deadline_hours",)
 """Training options outside the group `training`."""
-TOKENS = ("input_tokens", "output_tokens", "kv_precision", "max_ttft_ms", "max_tpot_ms")
+TOKENS = (
+    "input_tokens", "output_tokens", "kv_precision", "max_ttft_ms", "max_tpot_ms", "pipeline_parallel", "expert_parallel",
+    "speculative_tokens", "acceptance_rate",
+)  # fmt: skip
 """What only models that generate tokens have."""
 PURCHASES = {
     "plan_type": ("savings_plan",),

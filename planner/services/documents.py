@@ -35,7 +35,7 @@ KIND_OF_OPTION = {PurchaseOption.SPOT: "spot", PurchaseOption.ON_DEMAND: "on_dem
 
 LAYOUT_FIELDS = (
     "engine", "engine_version", "precision", "kv_precision", "tensor_parallel", "pipeline_parallel", "expert_parallel", "data_parallel", "replicas_per_instance",
-    "max_concurrency", "batch", "method", "micro_batch", "accumulation", "checkpointing", "sharding",
+    "max_concurrency", "batch", "method", "micro_batch", "accumulation", "checkpointing", "sharding", "speculative_tokens",
 )  # fmt: skip
 COST_FIELDS = (
     "usd_per_hour", "usd_per_million_inferences", "usd_per_million_total_tokens", "usd_per_million_input_tokens", "usd_per_million_output_tokens",
@@ -284,6 +284,10 @@ def memory_document(memory: MemoryFit) -> Document:
         "required_gib_per_accelerator": memory.required_gib_per_accelerator,
         "available_gib_per_accelerator": memory.available_gib_per_accelerator,
         "lines": [{"name": line.name, "gib": line.gib, "note": line.note} for line in memory.lines],
+        "max_concurrency_at_context": memory.max_concurrency_at_context,
+        "max_context_tokens": memory.max_context_tokens,
+        "max_context_tokens_of_one": memory.max_context_tokens_of_one,
+        "available_is": memory.available_is,
     }
 
 

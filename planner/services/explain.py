@@ -105,7 +105,7 @@ def memory_terms(evaluation: Evaluation, accelerator: str | None) -> Iterator[Te
         name="memory_available",
         value=memory.available_gib_per_accelerator,
         unit="GiB per accelerator",
-        formula="memory that a process sees x 0.9",
+        formula=memory.available_is,
         source=f"accelerator table: {accelerator}",
     )
 

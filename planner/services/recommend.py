@@ -291,6 +291,11 @@ def inference_work(request: RecommendRequest | EstimateRequest) -> InferenceWork
         engine=request.engine,
         limits=limits,
         tensor_parallel=request.tensor_parallel,
+        pipeline_parallel=request.pipeline_parallel,
+        expert_parallel=request.expert_parallel,
+        max_instances=request.max_instances if isinstance(request, RecommendRequest) else request.instances,
+        speculative_tokens=request.speculative_tokens,
+        acceptance_rate=request.acceptance_rate,
         max_concurrency=request.max_concurrency,
         objective="latency" if getattr(request, "sort", None) == "latency" else "throughput",
     )

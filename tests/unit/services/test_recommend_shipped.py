@@ -53,6 +53,7 @@ LAYOUT = [
     "accumulation",
     "checkpointing",
     "sharding",
+    "speculative_tokens",
 ]
 PERFORMANCE = [
     "basis",
