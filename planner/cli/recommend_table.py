@@ -115,6 +115,7 @@ def layout_cell(row: Document) -> Cell:
     )
     split = [f"TP{tensor}"] if tensor and (tensor > 1 or (replicas or 1) > 1) else []
     split += [f"PP{pipeline}"] if pipeline and pipeline > 1 else []
+    split += [f"EP{layout['expert_parallel']}"] if (layout.get("expert_parallel") or 1) > (tensor or 1) else []
     if replicas and replicas > 1:
         parts.append(f"{replicas}{TIMES}{' '.join(split)}" if split else f"{replicas} replicas")
     elif split:

@@ -25,6 +25,7 @@ from planner.perf.samples import evaluate_samples
 from planner.perf.serving_candidates import Candidate, candidates_of, machine_of, why_too_long
 from planner.perf.serving_refusals import main_reason, out_of_memory, too_slow
 from planner.perf.serving_room import Plan, Plans
+from planner.perf.spans import networked
 from planner.perf.speculation import Speculation, speculation_of
 from pricing.model import AcceleratorKind
 
@@ -123,32 +124,48 @@ def _search(
     spanning: bool,
 ) -> None:
     """Keep each hardware's best point among its candidates."""
+    members, held, rooms, refused = candidates_that_fit(spec, hardware, work, plans=plans, spanning=spanning)
+    for row, why in refused:
+        best[row].infeasible.append(why)
+    for start in range(0, len(members), MOST_ROWS):
+        end = start + MOST_ROWS
+        _choose(members[start:end], held[start:end], rooms[start:end], work, best)
+
+
+def candidates_that_fit(
+    spec: ModelSpec,
+    hardware: dict[int, Hardware],
+    work: InferenceWork,
+    *,
+    plans: Plans | None = None,
+    spanning: bool = False,
+) -> tuple[list[Candidate], list[Plan], list[int], list[tuple[int, Infeasible]]]:
+    """Return the candidates that have room, their plans and rooms (requests a replica), and (row of the hardware, why not) of others."""
+    plans = Plans(spec, work) if plans is None else plans
+    refused: list[tuple[int, Infeasible]] = []
     found: list[Candidate] = []
     for row, h in hardware.items():
         for item in candidates_of(spec, row, h, work, spanning=spanning):
             if isinstance(item, Infeasible):
-                best[row].infeasible.append(item)
+                refused.append((row, item))
             else:
                 found.append(item)
     found.sort(key=_order)
-    fitting: list[Candidate] = []
-    ready: list[Plan] = []
+    members: list[Candidate] = []
+    held: list[Plan] = []
     rooms: list[int] = []
+    wanted = work.max_concurrency or 1
     for c in found:
         plan = plans.of(c)
-        wanted = work.max_concurrency or 1
         room = plan.room(c.hardware)
         if room < wanted:
-            best[c.row].infeasible.append(
-                out_of_memory(c, plan.required(wanted), wanted, plan.available_gib(c.hardware))
-            )
+            why = out_of_memory(c, plan.required(wanted), wanted, plan.available_gib(c.hardware))
+            refused.append((c.row, why))
             continue
-        fitting.append(c)
-        ready.append(plan)
-        rooms.append(wanted if work.max_concurrency else min(room, plan.residence.max_sequences))
-    for start in range(0, len(fitting), MOST_ROWS):
-        end = start + MOST_ROWS
-        _choose(fitting[start:end], ready[start:end], rooms[start:end], work, best)
+        members.append(c)
+        held.append(plan)
+        rooms.append(wanted if work.max_concurrency else min(room, plan.residence.max_sequences * c.split.groups))
+    return members, held, rooms, refused
 
 
 def _order(c: Candidate) -> tuple[object, ...]:
@@ -164,7 +181,7 @@ def surface_of(
     room = np.asarray(rooms, dtype=np.float64)[:, None]
     grid = np.minimum(np.asarray(CONCURRENCIES, dtype=np.float64)[None, :], room)
     concurrency = room if work.max_concurrency else np.concatenate([grid, room], axis=1)
-    machine = machine_of(members)
+    machine = networked(machine_of(members), members)
     shape = llm.columns([p.shape for p in plans])
     chunk = np.asarray([p.chunk for p in plans], dtype=np.float64)[:, None]
     tokens = float(work.input_tokens)

@@ -72,7 +72,7 @@ def evaluation_of(spec: ModelSpec, point: Point, work: InferenceWork) -> Evaluat
         prefill_time_fraction=prefill_share,
         power_w=power_w(point, prefill_share),
         sources=c.efficiency.sources,
-        terms=terms_of(spec, point, work),
+        terms=terms_of(spec, point, work, source=c.efficiency.sources[0]),
     )
     layout = Layout(
         engine=work.engine,

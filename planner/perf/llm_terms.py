@@ -1,43 +1,31 @@
 """The numbers behind a throughput, in the order of the calculation, each with what it was computed from.
 
 Every formula has its numbers filled in, so that a step can be redone with a calculator from what is printed. All figures are of one
-device of a replica.
+device of a replica. The parts of a step are in `llm_step_terms`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-
-import numpy as np
 
 from planner.models.spec import AttentionKind, ModelSpec
 from planner.perf import llm
-from planner.perf.collectives import all_reduce_s
+from planner.perf.llm_step_terms import Parts, bound_term, decode_parts, prefill_parts
 from planner.perf.model import InferenceWork, Term
 from planner.perf.operating_point import Point
+from planner.perf.speculation import DRAFT_SHARE
 
 DATASHEET = "datasheet"
+LEVIATHAN = "Leviathan et al. 2023 (arXiv:2211.17192)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rates:
-    """The usable rates of one device as text, "peak x efficiency", beside their values."""
-
-    weights: str
-    cache: str
-    narrow: str
-    wide: str
-
-    def compute(self, quantised: float) -> str:
-        """Return the rate of a class of products."""
-        return self.narrow if quantised else self.wide
-
-
-def terms_of(spec: ModelSpec, point: Point, work: InferenceWork) -> tuple[Term, ...]:
-    """Return the numbers behind the throughput, in the order of the calculation."""
-    rates = rates_of(point)
-    terms = [*hardware_terms(point), *decode_terms(spec, point, work, rates), *prefill_terms(spec, point, work, rates)]
+def terms_of(spec: ModelSpec, point: Point, work: InferenceWork, *, source: str) -> tuple[Term, ...]:
+    """Return the numbers behind the throughput, in the order of the calculation. `source`: of the shares of the peaks."""
+    terms = [
+        *hardware_terms(point, source),
+        *decode_terms(spec, point, work, source),
+        *prefill_terms(point, work, source),
+    ]
     b = point.concurrency
     total, prefill = float(point.decode.total), float(point.prefill.total)
     request_s = work.output_tokens * total / b + prefill
@@ -51,7 +39,9 @@ def terms_of(spec: ModelSpec, point: Point, work: InferenceWork) -> tuple[Term, 
             f"+ {prefill * 1e3:.6g} ms",
         ),
         Term(
-            name="requests per second of the instance",
+            name="requests per second of the instance"
+            if point.candidate.split.instances == 1
+            else f"requests per second of {point.candidate.split.instances} instances",
             value=point.replicas / request_s,
             unit="requests/s",
             formula=f"replicas / accelerator time per request = {point.replicas} / {request_s:.6g} s",
@@ -60,158 +50,105 @@ def terms_of(spec: ModelSpec, point: Point, work: InferenceWork) -> tuple[Term, 
     return tuple(terms)
 
 
-def rates_of(point: Point) -> Rates:
-    """Return peak x efficiency of one device in words."""
-    c = point.candidate
-    e, peaks = c.efficiency, c.hardware.peak_tflops
-    bandwidth = f"{float(c.hardware.memory_bandwidth_gb_s or 0.0):.6g}"
-    return Rates(
-        weights=f"{bandwidth} GB/s x {e.weights_bandwidth:.6g}",
-        cache=f"{bandwidth} GB/s x {e.kv_bandwidth:.6g}",
-        narrow=f"{peaks[c.form.compute]:.6g} TFLOP/s x {e.compute_fraction(c.form.compute):.6g}",
-        wide=f"{peaks[c.form.wide]:.6g} TFLOP/s x {e.compute_fraction(c.form.wide):.6g}",
-    )
-
-
-def hardware_terms(point: Point) -> Iterator[Term]:
+def hardware_terms(point: Point, source: str) -> Iterator[Term]:
     """Yield the peaks and how much of them is reached."""
-    c = point.candidate
-    h, e = c.hardware, c.efficiency
-    source = e.sources[0]
-    yield Term(name="peak memory bandwidth", value=float(h.memory_bandwidth_gb_s or 0.0), unit="GB/s", source=DATASHEET)
-    for name in dict.fromkeys((c.form.compute, c.form.wide)):
+    c, m = point.candidate, point.machine
+    h = c.hardware
+    bandwidth = float(h.memory_bandwidth_gb_s or 0.0)
+    yield Term(name="peak memory bandwidth", value=bandwidth, unit="GB/s", source=DATASHEET)
+    formats = list(dict.fromkeys((c.form.compute, c.form.wide)))
+    for name in formats:
         yield Term(
             name="peak dense compute" if name == c.form.compute else "peak dense compute of 16-bit parts",
             value=h.peak_tflops[name],
             unit=f"TFLOP/s {name}",
             source=DATASHEET,
         )
-    evidence = f"{e.evidence_rows} measured rows of this chip in {e.evidence_groups} groups"
-    yield Term(
-        name="weights bandwidth efficiency",
-        value=e.weights_bandwidth,
-        unit="fraction",
-        formula=evidence,
-        source=source,
-    )
-    yield Term(name="KV bandwidth efficiency", value=e.kv_bandwidth, unit="fraction", source=source)
-    for name in dict.fromkeys((c.form.compute, c.form.wide)):
-        yield Term(
-            name="compute efficiency" if name == c.form.compute else "compute efficiency of 16-bit parts",
-            value=e.compute_fraction(name),
-            unit="fraction",
-            source=source,
-        )
+    shares = [
+        ("weights bandwidth efficiency", float(m.weights_bytes_per_s) / 1e9 / bandwidth),
+        ("KV bandwidth efficiency", float(m.cache_bytes_per_s) / 1e9 / bandwidth),
+        ("compute efficiency", float(m.narrow_flops) / 1e12 / h.peak_tflops[c.form.compute]),
+    ]
+    if len(formats) > 1:
+        shares.append(("compute efficiency of 16-bit parts", float(m.wide_flops) / 1e12 / h.peak_tflops[c.form.wide]))
+    for name, share in shares:
+        yield Term(name=name, value=share, unit="fraction", source=source)
 
 
-def decode_terms(spec: ModelSpec, point: Point, work: InferenceWork, rates: Rates) -> Iterator[Term]:
+def decode_terms(spec: ModelSpec, point: Point, work: InferenceWork, source: str) -> Iterator[Term]:
     """Yield the parts of a decode step; those whose names begin with "decode " add up to the step."""
-    s, m, b = point.shape, point.machine, point.concurrency
-    touched = float(llm.touched_share(s.routed_share, np.asarray(float(b))))
+    s, b, speculation = point.shape, point.concurrency, point.speculation
+    parts = decode_parts(point)
+    if float(s.stages * s.groups) > 1:
+        yield Term(
+            name="requests that one step carries",
+            value=parts.sequences,
+            unit="requests",
+            formula=f"{b} in flight / ({float(s.stages):g} stages x {float(s.groups):g} groups), at least 1",
+        )
+    if speculation.proposed:
+        k, a = speculation.proposed, speculation.acceptance
+        yield Term(
+            name="tokens that a verifying step brings a request",
+            value=speculation.tokens_per_step,
+            unit="tokens",
+            formula=f"(1 - A^(K+1)) / (1 - A), K = {k} proposed, A = {a:g} accepted",
+            source=LEVIATHAN,
+        )
+        yield Term(
+            name="time of a token over that of a verifying step",
+            value=speculation.factor,
+            unit="fraction",
+            formula=f"(1 + {k} x {DRAFT_SHARE:g}) / {speculation.tokens_per_step:.6g}; proposing a token is assumed to take {DRAFT_SHARE:g} of a step",
+            source=LEVIATHAN,
+        )
     if spec.experts:
-        k_of_e = float(s.routed_share)
         yield Term(
             name="experts touched per step",
-            value=touched,
+            value=parts.touched,
             unit="fraction",
-            formula=f"1 - (1 - k/E)^B = 1 - (1 - {k_of_e:.6g})^{b}",
+            formula=f"1 - (1 - k/E)^n = 1 - (1 - {float(s.routed_share):.6g})^{parts.tokens * float(s.groups):.6g}",
         )
-    for i, name in enumerate(llm.CLASSES):
-        share = touched if i == llm.EXPERT else 1.0
-        read, flops = float(s.weight_bytes[i]) * share, float(s.flops_per_token[i]) * b
-        if not read:
-            continue
-        rate = float(m.narrow_flops if s.quantised[i] else m.wide_flops)
-        bound = "compute" if flops / rate > read / float(m.weights_bytes_per_s) else "memory"
-        yield Term(
-            name=f"decode {name}: {bound}-bound at {flops / read:.3g} FLOP/B",
-            value=float(point.decode.classes[i]) * 1e3,
-            unit="ms",
-            formula=f"the longer of {b} requests x {float(s.flops_per_token[i]):.6g} FLOP / ({rates.compute(s.quantised[i])}) and "
-            f"{read:.6g} B / ({rates.weights})",
-        )
-    cache, scores = float(s.decode_cache_bytes), float(s.decode_attention_flops)
+    cache = float(s.decode_cache_bytes)
     yield Term(
-        name="KV cache read per request and step",
-        value=cache,
-        unit="bytes",
-        formula=cache_formula(spec, work, cache),
+        name="KV cache read per request and step", value=cache, unit="bytes", formula=cache_formula(spec, work, cache)
     )
-    intensity = scores / cache if cache else 0.0
+    yield from _of(parts, "decode")
     yield Term(
-        name=f"decode attention over KV cache at {intensity:.3g} FLOP/B",
-        value=float(point.decode.attention) * 1e3,
+        name="decode step" if not speculation.proposed else "decode time of a token",
+        value=float(point.decode.total) * 1e3,
         unit="ms",
-        formula=f"the longer of {b} requests x {scores:.6g} FLOP / ({rates.wide}) and {b} requests x {cache:.6g} B / ({rates.cache})",
+        formula='sum of what begins with "decode"',
+        source=source,
     )
-    yield Term(
-        name="decode collectives",
-        value=float(point.decode.collectives) * 1e3,
-        unit="ms",
-        formula=collective_formula(point, float(b)),
-    )
-    yield Term(
-        name="decode overhead",
-        value=float(point.decode.overhead) * 1e3,
-        unit="ms",
-        formula=f"{overhead_formula(point)} + {b} requests x {float(m.sequence_overhead_s) * 1e6:.6g} µs",
-        source=point.candidate.efficiency.sources[0],
-    )
-    yield Term(
-        name="decode step", value=float(point.decode.total) * 1e3, unit="ms", formula='sum of what begins with "decode"'
-    )
+    yield bound_term("decode", parts)
 
 
-def prefill_terms(spec: ModelSpec, point: Point, work: InferenceWork, rates: Rates) -> Iterator[Term]:
+def prefill_terms(point: Point, work: InferenceWork, source: str) -> Iterator[Term]:
     """Yield the parts of one prompt's time; those whose names begin with "prefill " add up to the prefill per request."""
-    s, m, tokens, carried = point.shape, point.machine, work.input_tokens, point.step_tokens
-    steps = tokens / carried
+    carried = point.step_tokens
+    parts = prefill_parts(point, work.input_tokens)
     yield Term(
         name="prompt tokens of a step",
         value=carried,
         unit="tokens",
-        formula=f"one prompt is {tokens} / {carried:.6g} = {steps:.6g} steps",
+        formula=f"one prompt is {work.input_tokens} / {carried:.6g} = {work.input_tokens / carried:.6g} steps",
     )
-    touched = float(llm.touched_share(s.routed_share, np.asarray(carried)))
-    for i, name in enumerate(llm.CLASSES):
-        read = float(s.prompt_bytes[i]) * (touched if i == llm.EXPERT else 1.0)
-        if not read:
-            continue
-        flops = float(s.prompt_flops_per_token[i])
-        formula = (
-            f"{steps:.6g} steps x the longer of {carried:.6g} tokens x {flops:.6g} FLOP / ({rates.compute(s.quantised[i])}) and "
-            f"{read:.6g} B / ({rates.weights})"
-        )
-        if i == llm.HEAD:
-            formula = (
-                f"{steps:.6g} steps x {read:.6g} B / ({rates.weights}) + {float(s.prompt_head_flops):.6g} FLOP of one position / "
-                f"({rates.wide})"
-            )
-        yield Term(name=f"prefill {name}", value=float(point.prefill.classes[i]) * 1e3, unit="ms", formula=formula)
-    yield Term(
-        name="prefill attention scores and values",
-        value=float(point.prefill.attention) * 1e3,
-        unit="ms",
-        formula=f"{float(s.prompt_attention_flops):.6g} FLOP / ({rates.wide}), over the pairs of tokens of the prompt",
-    )
-    yield Term(
-        name="prefill collectives",
-        value=float(point.prefill.collectives) * 1e3,
-        unit="ms",
-        formula=f"{steps:.6g} steps x ({collective_formula(point, carried)})",
-    )
-    yield Term(
-        name="prefill overhead",
-        value=float(point.prefill.overhead) * 1e3,
-        unit="ms",
-        formula=f"{steps:.6g} steps x ({overhead_formula(point)}) + {float(m.sequence_overhead_s) * 1e6:.6g} µs",
-    )
+    yield from _of(parts, "prefill")
     yield Term(
         name="prefill per request",
         value=float(point.prefill.total) * 1e3,
         unit="ms",
         formula='sum of what begins with "prefill"',
+        source=source,
     )
+    yield bound_term("prefill", parts)
+
+
+def _of(parts: Parts, phase: str) -> Iterator[Term]:
+    for part in parts.parts:
+        told = f": {part.bound}-bound at {part.intensity:.3g} FLOP/B" if part.intensity is not None else ""
+        yield Term(name=f"{phase} {part.name}{told}", value=part.seconds * 1e3, unit="ms", formula=part.formula)
 
 
 def cache_formula(spec: ModelSpec, work: InferenceWork, cache: float) -> str:
@@ -232,24 +169,3 @@ def cache_formula(spec: ModelSpec, work: InferenceWork, cache: float) -> str:
     if extras:
         return f"{mean}; {'; '.join(extras)}"
     return f"{mean} x {cache / seen:.6g} B a token on one device"
-
-
-def collective_formula(point: Point, tokens: float) -> str:
-    """Return the all-reduces of one step with their numbers."""
-    s, m = point.shape, point.machine
-    ranks = int(s.ranks)
-    if ranks == 1:
-        return "one device: nothing to reduce"
-    payload = float(s.reduced_bytes_per_token) * tokens
-    one = float(all_reduce_s(np.asarray(payload), ranks, m.link_latency_s, m.link_bytes_per_s))
-    return (
-        f"{llm.REDUCES_PER_LAYER:g} x {float(s.layers):g} layers x {one * 1e6:.6g} µs; one all-reduce of {payload:.6g} B over {ranks} = "
-        f"{float(m.link_latency_s) * 1e6:.6g} µs x (1 + log2 {ranks}) / 2 + 2 x {ranks - 1}/{ranks} x bytes / "
-        f"{float(m.link_bytes_per_s) / 1e9:.6g} GB/s"
-    )
-
-
-def overhead_formula(point: Point) -> str:
-    """Return the overhead of a step apart from its requests."""
-    m = point.machine
-    return f"{float(point.shape.layers):g} layers x {float(m.layer_overhead_s) * 1e6:.6g} µs + {float(m.step_overhead_s) * 1e3:.6g} ms"

@@ -216,7 +216,7 @@ def test_a_step_can_be_redone_from_what_is_printed(name: str) -> None:
     traffic = rf"{N} B / \({N} GB/s x {N}\)"
     # reading the cache: requests x bytes over bandwidth, or requests x FLOPs over the peak
     attention = next(t for n, t in terms.items() if n.startswith("decode attention over KV cache"))
-    parsed = re.search(rf"{N} requests x {compute} and {N} requests x {traffic}", attention.formula)
+    parsed = re.search(rf"{N} tokens x {compute} and {N} requests x {traffic}", attention.formula)
     assert parsed
     b, flops, peak, e_c, b_again, size, bandwidth, e_kv = map(float, parsed.groups())
     assert b == b_again == float(terms["concurrency per replica"].value)
@@ -227,11 +227,19 @@ def test_a_step_can_be_redone_from_what_is_printed(name: str) -> None:
     classes = [t for n, t in terms.items() if n.startswith("prefill ") and "longer of" in t.formula]
     assert classes
     for term in classes:
-        parsed = re.search(rf"{N} steps x the longer of {N} tokens x {compute} and {traffic}", term.formula)
+        parsed = re.search(
+            rf"{N} steps x \(the longer of \(?{N}(?: \+ {N}\))? tokens x {compute} and {traffic}(?: \+ {N} of the shorter)?"
+            rf"(?: \+ {N} ms to start [a-z ]+)?\)(?: \+ {compute.replace('FLOP /', 'FLOP of one position /')})?",
+            term.formula,
+        )
         assert parsed, term.formula
-        steps, tokens, flops, peak, e_c, size, bandwidth, e_w = map(float, parsed.groups())
-        longer = max(tokens * flops / (peak * 1e12 * e_c), size / (bandwidth * 1e9 * e_w))
-        assert steps * longer * 1e3 == pytest.approx(float(term.value), rel=1e-4)
+        steps, tokens, ramp, flops, peak, e_c, size, bandwidth, e_w, unhidden, start, last, wide, e_l = (
+            float(x or 0) for x in parsed.groups()
+        )
+        compute_s, read_s = (tokens + ramp) * flops / (peak * 1e12 * e_c), size / (bandwidth * 1e9 * e_w)
+        step_s = max(compute_s, read_s) + unhidden * min(compute_s, read_s) + start / 1e3
+        last_s = last / (wide * 1e12 * e_l) if last else 0.0
+        assert (steps * step_s + last_s) * 1e3 == pytest.approx(float(term.value), rel=1e-4)
     scores = terms["prefill attention scores and values"]
     parsed = re.search(compute, scores.formula)
     assert parsed
