@@ -38,6 +38,8 @@ PLATEAU = 0.01
 """Throughput that is given up for the smaller concurrency."""
 SAME = 1e-9
 """Relative difference below which two layouts are equally good."""
+AMPLE = 16
+"""Requests at which a replica over several machines has room enough: more machines are not tried then, though each would do a bit more."""
 MOST_ROWS = 4096
 """Candidates of one array pass."""
 
@@ -111,7 +113,10 @@ def _evaluate_distinct(spec: ModelSpec, hardware: Sequence[Hardware], work: Infe
             if b.point is None and any(i.reason is RejectionReason.OUT_OF_MEMORY for i in b.infeasible)
         }
         _search(spec, short, work, plans, best, spanning=True)
-    return [evaluation_of(spec, b.point, work) if b.point else main_reason(b.infeasible) for b in best]
+    searched = work.tensor_parallel is None and work.pipeline_parallel is None
+    return [
+        evaluation_of(spec, b.point, work) if b.point else main_reason(b.infeasible, searched=searched) for b in best
+    ]
 
 
 def _search(
@@ -155,13 +160,21 @@ def candidates_that_fit(
     held: list[Plan] = []
     rooms: list[int] = []
     wanted = work.max_concurrency or 1
+    spacious: dict[
+        tuple[object, ...], int
+    ] = {}  # fewest devices at which a replica over several machines has ample room
     for c in found:
+        kind = (c.row, c.form, c.kv_precision)
+        if spanning and c.split.devices > spacious.get(kind, c.split.devices):
+            continue
         plan = plans.of(c)
         room = plan.room(c.hardware)
         if room < wanted:
             why = out_of_memory(c, plan.required(wanted), wanted, plan.available_gib(c.hardware))
             refused.append((c.row, why))
             continue
+        if room >= AMPLE:
+            spacious.setdefault(kind, c.split.devices)
         members.append(c)
         held.append(plan)
         rooms.append(wanted if work.max_concurrency else min(room, plan.residence.max_sequences * c.split.groups))

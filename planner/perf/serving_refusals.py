@@ -75,8 +75,11 @@ _ORDER = (
 )
 
 
-def main_reason(reasons: Sequence[Infeasible]) -> Infeasible:
-    """Return the failure nearest to success: too slow before too small before illegal, and of these the closest miss."""
+def main_reason(reasons: Sequence[Infeasible], *, searched: bool = True) -> Infeasible:
+    """Return the failure nearest to success: too slow before too small before illegal, and of these the closest miss.
+
+    `searched`: every degree was tried, so that memory in plenty on all devices together means that no degree is legal.
+    """
 
     def distance(item: Infeasible) -> tuple[int, float]:
         figures = item.figures
@@ -87,7 +90,7 @@ def main_reason(reasons: Sequence[Infeasible]) -> Infeasible:
         return _ORDER.index(item.reason), float(figures.get("excess", 1.0))
 
     nearest = min(reasons, key=distance)
-    if nearest.reason is RejectionReason.OUT_OF_MEMORY:
+    if nearest.reason is RejectionReason.OUT_OF_MEMORY and searched:
         degree, devices = float(nearest.figures["replica_devices"]), float(nearest.figures["devices"])
         needed = float(nearest.figures["required_gib_per_accelerator"]) * degree
         room = float(nearest.figures["available_gib_per_accelerator"]) * devices

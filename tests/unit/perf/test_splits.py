@@ -1,0 +1,188 @@
+"""Pipeline stages, expert groups, replicas over several machines, speculative decoding."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from serving_cases import bad, good, instance, machine, model, plain, requests
+
+from planner.perf.memory import device_weights, kv_bytes_per_request, longest_context, stage_share
+from planner.perf.model import InferenceWork, RejectionReason
+from planner.perf.precision import Format
+from planner.perf.speculation import DRAFT_SHARE, Speculation
+
+GIB = 2.0**30
+BF16 = Format(weights="bf16", compute="bf16", wide="bf16", native=True)
+
+
+def test_a_stage_has_its_layers_and_the_larger_end() -> None:
+    # Llama-3.1-405B in bf16, TP 8, two stages of 63 layers: half of the layers' numbers and one of two equal ends, an eighth of each.
+    spec = model("llama-3.1-405b")
+    ends = 128_256 * 16_384
+    norms = (2 * 126 + 1) * 16_384
+    layers = spec.parameters_total - 2 * ends - norms
+    by_hand = (layers / 2 + ends) / 8 * 2 + norms / 2 * 2
+    assert device_weights(spec, BF16, 8, 2).total == pytest.approx(by_hand, rel=1e-6)
+    assert kv_bytes_per_request(spec, 1000, 1000, 16, 8, pp=2) == 2000 * 126 * 2 * 128 * 2 / 2
+    assert stage_share(spec, 4) == 32 / 126  # 31.5 layers are not; one stage has 32
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "most_gib"), [("llama-3.1-405b", "bf16", 47.3), ("deepseek-v3", "fp8", 42.0)]
+)
+def test_what_fits_no_single_host_is_laid_over_two(name: str, precision: str, most_gib: float) -> None:
+    # 405B x 2 bytes = 812 GB and 671 GB of fp8 against 8 x 79.1 x 0.9 = 569 GiB = 611 GB.
+    spec, host = model(name), instance("p5.48xlarge")
+    assert bad(spec, host).reason is RejectionReason.OUT_OF_MEMORY
+    found = good(spec, host, max_instances=64)
+    layout = found.layout
+    assert found.instances == 2
+    assert (layout.tensor_parallel, layout.pipeline_parallel) == (8, 2)
+    assert layout.replicas_per_instance is None
+    assert layout.precision == precision
+    assert found.memory.lines[0].gib < most_gib
+    assert found.memory.fits
+    note = next(n for n in found.notes if "spans 2 instances" in n)
+    assert "3200 Gbit/s" in note
+    # Rates are of both instances: B requests take O steps and B prefills.
+    terms = {t.name: t.value for t in found.performance.terms}
+    b = layout.max_concurrency or 0
+    step, prefill = float(terms["decode step"]) / 1e3, float(terms["prefill per request"]) / 1e3
+    assert requests(found) == pytest.approx(b / (1000 * step + b * prefill), rel=1e-9)
+    assert terms["requests that one step carries"] == max(b / 2, 1)
+    assert found.performance.power_w is not None
+    assert found.performance.power_w > 16 * 700 * 0.6
+
+
+def test_a_replica_spans_whole_hosts_with_a_fast_network_only() -> None:
+    spec = model("llama-3.1-70b")
+    for name in ("g5.xlarge", "g6.12xlarge", "p5.4xlarge"):  # one device, four devices, one device
+        assert bad(spec, instance(name), max_instances=64).reason is RejectionReason.OUT_OF_MEMORY
+    assert (
+        bad(model("llama-3.1-405b"), instance("p5.48xlarge"), max_instances=64, engine="pytorch").reason
+        is RejectionReason.OUT_OF_MEMORY
+    )
+    slow = plain(devices=8, network_gbps=25.0)
+    assert bad(model("llama-3.1-405b"), slow, max_instances=8).reason is RejectionReason.OUT_OF_MEMORY
+
+
+def test_asked_stages_take_the_machines_they_need() -> None:
+    spec, h = model("llama-3.1-8b"), machine("H100 SXM5 80GB", 4)
+    inside = good(spec, h, tensor_parallel=2, pipeline_parallel=2)
+    assert (inside.instances, inside.layout.pipeline_parallel, inside.layout.replicas_per_instance) == (1, 2, 1)
+    refused = bad(spec, h, tensor_parallel=4, pipeline_parallel=2)
+    assert refused.detail == "8 devices are those of 2 instances, one may be used"
+    across = good(spec, instance("p5.48xlarge"), tensor_parallel=8, pipeline_parallel=2, max_instances=2)
+    assert across.instances == 2
+    assert bad(spec, h, pipeline_parallel=33, max_instances=64).reason is RejectionReason.LAYOUT_IMPOSSIBLE
+
+
+def test_the_network_between_stages_costs_what_a_message_takes() -> None:
+    # One hop of a request's hidden row, 16,384 x 2 bytes: 30 µs and 32 KiB over 0.8 x 400 GB/s.
+    spec, host = model("llama-3.1-405b"), instance("p5.48xlarge")
+    found = good(spec, host, max_instances=2, max_concurrency=1)
+    formula = next(t.formula for t in found.performance.terms if t.name == "decode collectives")
+    assert "1 hops over the network x (30 µs + 32768 B / 320 GB/s)" in formula
+
+
+def test_groups_that_share_experts_hold_more_requests_of_a_latent_cache() -> None:
+    # DeepSeek-V3's latent is whole on every device under TP 8; with attention of their own, eight groups cache eight times as much.
+    spec, host = model("deepseek-v3"), instance("p5en.48xlarge")
+    split, groups = good(spec, host, tensor_parallel=8), good(spec, host, tensor_parallel=1, expert_parallel=8)
+    assert groups.layout.expert_parallel == 8
+    assert groups.layout.data_parallel == 8
+    assert groups.layout.tensor_parallel == 1
+    assert split.layout.data_parallel == 1
+    experts = next(t for t in spec.tensors if t.tensor_class.value == "expert")
+    assert experts
+    most, fewer = groups.memory.max_concurrency_at_context, split.memory.max_concurrency_at_context
+    assert most is not None
+    assert fewer is not None
+    assert most > 2 * fewer  # less than eight times: attention's weights are whole too
+    assert most % 8 == 0
+    dense = bad(model("llama-3.1-8b"), host, expert_parallel=2)
+    assert dense.detail == "Llama-3.1-8B has no experts to deal out" or "no experts" in dense.detail
+    assert "256 experts do not divide by 6" in bad(spec, host, expert_parallel=6).detail
+
+
+def test_expert_bytes_of_a_group_are_its_share() -> None:
+    spec = model("qwen3-30b-a3b")
+    whole, dealt = device_weights(spec, BF16), device_weights(spec, BF16, 1, 1, 4)
+    key = next(k for k in whole.by_class if k.value == "expert")
+    assert dealt.by_class[key] == whole.by_class[key] / 4
+    assert {k: v for k, v in dealt.by_class.items() if k is not key} == {
+        k: v for k, v in whole.by_class.items() if k is not key
+    }
+
+
+@pytest.mark.parametrize(
+    ("proposed", "accepted", "tokens"), [(4, 0.8, 3.3616), (3, 0.0, 1.0), (5, 1.0, 6.0), (1, 0.5, 1.5)]
+)
+def test_expected_tokens_of_a_verifying_step(proposed: int, accepted: float, tokens: float) -> None:
+    # (1 - 0.8^5) / (1 - 0.8) = 3.3616 (Leviathan et al. 2023, equation 1).
+    s = Speculation(proposed=proposed, acceptance=accepted)
+    assert s.tokens_per_step == pytest.approx(tokens)
+    assert s.factor == pytest.approx((1 + proposed * DRAFT_SHARE) / tokens)
+
+
+def test_speculation_pays_alone_and_not_in_a_crowd() -> None:
+    spec, h = model("llama-3.1-8b"), machine("H100 SXM5 80GB")
+    asked = {"speculative_tokens": 4, "acceptance_rate": 0.8}
+    few = requests(good(spec, h, max_concurrency=1, **asked)) / requests(good(spec, h, max_concurrency=1))
+    most = good(spec, h).memory.max_concurrency_at_context
+    assert most is not None
+    many = requests(good(spec, h, max_concurrency=most, **asked)) / requests(good(spec, h, max_concurrency=most))
+    assert 1.5 < few < 3.3616 / 1.2 + 0.3
+    assert many < few
+    found = good(spec, h, max_concurrency=1, **asked)
+    assert found.layout.speculative_tokens == 4
+    assert any(
+        "4 proposed tokens a step, each accepted with chance 0.8 (stated, not measured)" in n for n in found.notes
+    )
+    terms = {t.name: t for t in found.performance.terms}
+    assert float(terms["tokens that a verifying step brings a request"].value) == pytest.approx(3.3616)
+    parts = [float(t.value) for n, t in terms.items() if n.startswith("decode ") and n != "decode time of a token"]
+    assert sum(parts) == pytest.approx(float(terms["decode time of a token"].value), rel=1e-9)
+
+
+def test_nothing_accepted_costs_the_drafts() -> None:
+    spec, h = model("llama-3.1-8b"), machine("L40S")
+    base, lost = (
+        good(spec, h, max_concurrency=1),
+        good(spec, h, max_concurrency=1, speculative_tokens=4, acceptance_rate=0.0),
+    )
+    assert base.performance.tpot_ms is not None
+    assert lost.performance.tpot_ms is not None
+    assert lost.performance.tpot_ms.p50 >= 1.2 * base.performance.tpot_ms.p50 * (1 - 1e-9)
+
+
+def test_half_of_speculation_is_refused() -> None:
+    with pytest.raises(ValueError, match="given together"):
+        InferenceWork(speculative_tokens=4)
+
+
+def test_longest_context_by_hand() -> None:
+    # Llama-3.1-8B: 131,072 B a token. 10 GiB are 81,920 tokens; with 20 GiB the model's own 131,072 bind.
+    spec = model("llama-3.1-8b")
+    assert longest_context(spec, 10 * GIB, 16) == 81_920
+    assert longest_context(spec, 20 * GIB, 16) == 131_072
+    assert longest_context(spec, 10 * GIB, 16, 8) == 131_072
+    assert longest_context(spec, 10 * GIB + 5 * 131_072, 16, page_tokens=16) == 81_920
+    assert longest_context(spec, -1.0, 16) == 0
+
+
+@settings(max_examples=20)
+@given(name=st.sampled_from(["g5.xlarge", "g6e.xlarge", "p4d.24xlarge"]), flying=st.integers(1, 40))
+def test_the_longest_context_fits_and_a_longer_one_does_not(name: str, flying: int) -> None:
+    spec, h = model("llama-3.1-8b"), instance(name)
+    found = good(spec, h, max_concurrency=flying, tensor_parallel=1, input_tokens=100, output_tokens=28)
+    longest = found.memory.max_context_tokens
+    assert longest is not None
+    asked = {"max_concurrency": flying, "tensor_parallel": 1, "output_tokens": 16}
+    assert good(spec, h, input_tokens=longest - 16, **asked).memory.fits
+    if longest < 131_072 - 16:
+        assert bad(spec, h, input_tokens=longest, **asked).reason is RejectionReason.OUT_OF_MEMORY
+    assert math.isclose(longest % 16, 0)
