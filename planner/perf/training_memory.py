@@ -1,12 +1,18 @@
-"""Memory of one accelerator while training, as lines in bytes.
+"""Memory of one accelerator while training: the state of the model, what a layout leaves of it on one device, and the peak.
 
-References: Rajbhandari et al. 2020 (ZeRO: what each stage shards); Korthikanti et al. 2022 (activations per layer and full
-recomputation); Dao et al. 2022 (flash attention keeps no s x s matrix); Dettmers et al. 2022 and 2023 (8-bit Adam, QLoRA).
+    peak = (state + f_a * kept + max(f_l * loss, f_a * block + working weights)) * (1 + fragmentation) + reserve
+
+Logits come and go before the first block of the backward pass is recomputed, gathered or widened, so the larger of both counts.
+
+f_a, f_l, fragmentation and reserve are fitted on published peaks (`MEMORY_SLOTS`, `planner.calibration.training`); everything else is
+counted. References: Rajbhandari et al. 2020 (ZeRO: what each stage shards); Dettmers et al. 2022 and 2023 (8-bit Adam, QLoRA); Shazeer
+& Stern 2018 (Adafactor); Narayanan et al. 2021 (pipeline stages).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -14,40 +20,74 @@ import numpy.typing as npt
 from planner.models.spec import ModelSpec, TensorClass
 from planner.perf.memory import ENGINE_SHARE, GIB
 from planner.perf.model import MemoryFit, MemoryLine, TrainingWork
+from planner.perf.parameters import Link, Parameters, Slot
+from planner.perf.training_activations import CHECKPOINTING, activations_of, kept_by
 from planner.perf.training_work import (
     PARAMETER_EFFICIENT,
     adapter_parameters,
-    counted_in_tokens,
     dense_share,
     largest_layer_parameters,
     nf4_weight_bytes,
-    one_pass,
 )
 
 Array = npt.NDArray[np.float64]
 
-OPTIMIZERS = ("adamw", "adamw_8bit")
+OPTIMIZERS = ("adamw", "adamw_8bit", "sgd", "adafactor")
 SHARDING = ("ddp", "zero1", "zero2", "zero3")
-KEPT_BY_CONVOLUTIONS = 2.3
-"""Kept over written activations: a convolution's output and its normalised copy, and what skips around. From batches that others
-chose to fill the card with ResNet-50 in fp16 (lambdal/deeplearning-benchmark): 720 images in 40 GB, 1,280 in 80 GB."""
-KEPT_BY_TRANSFORMERS = 4 / 3
-"""The inner activation's output comes on top of the written matrices: 16 h against 12 h a token and block."""
-SELECTIVE_SHARE = 0.5
-"""Share of a block's activations kept when every second matrix product is recomputed."""
+MOMENT_BYTES = {"adamw": 8.0, "adamw_8bit": 2.0, "sgd": 4.0}
+"""Bytes of the moments of one trained parameter: two in fp32, two in 8 bits, one in fp32 (SGD with momentum)."""
+
+MEMORY_SLOTS = (
+    Slot(
+        name="activation_memory",
+        unit="x counted activations",
+        link=Link.LOG,
+        start=1.1,
+        start_sd=0.5,
+        levels={"method": 0.2},
+    ),
+    Slot(
+        name="loss_memory",
+        unit="x counted logits",
+        link=Link.LOG,
+        start=1.0,
+        start_sd=0.5,
+        levels={"framework": 0.2},
+    ),
+    Slot(name="fragmentation", unit="fraction of what is held", link=Link.LOG, start=0.03, start_sd=0.7),
+    Slot(name="reserve_memory", unit="GiB", link=Link.LOG, start=1.5, start_sd=0.7, levels={"framework": 0.4}),
+)
+"""What is fitted of memory: temporaries and copies of the framework, the loss, the allocator, context with libraries and buffers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """How a framework keeps the training state, where it is known; the defaults are those of today's frameworks."""
+
+    master_weights: bool = True  # fp32 copies beside 16-bit weights; False: "pure bf16", moments in the weights' format
+    gradient_bytes: float | None = None  # of one parameter; None = the weights' width (Megatron adds up in fp32: 4)
+    gradients_kept: bool = True  # False: the optimizer steps inside the backward pass
+    sequence_parallel: bool = True  # norms are shared by tensor-parallel ranks as well
+    trained_embeddings: bool = False  # adapters that train embedding and head in full
+    adapters_on_attention: bool = False  # no adapters on the feed-forward part, whose inputs are then not kept
+    outside_allocator: bool = (
+        True  # the figure holds what lies outside the framework's allocator: context, libraries, buffers
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateBytes:
-    """Bytes of the whole model's training state, before sharding, and the adapter or model that is trained."""
+    """Bytes of the whole model's training state, before any split, and the adapter or model that is trained."""
 
     weights: float
     gradients: float
     optimizer: float
     working: float  # a layer dequantised to 16-bit (QLoRA)
     gathered: float  # two layers that ZeRO-3 holds whole at once, without routed experts
-    gathered_experts: float  # routed experts of two layers; the devices of an instance share them
+    gathered_experts: float  # routed experts of two layers
     trainable: float  # parameters
+    expert_share: float  # of the parameters: routed experts
+    outside_share: float  # of the parameters: the larger of embedding and head, on one pipeline stage
 
     @property
     def total(self) -> float:
@@ -55,109 +95,223 @@ class StateBytes:
         return self.weights + self.gradients + self.optimizer
 
 
-def optimizer_bytes_per_parameter(optimizer: str, precision: str, *, master_weights: bool = True) -> float:
+def optimizer_bytes_per_parameter(
+    optimizer: str, precision: str, *, master_weights: bool = True, hidden: int = 4096
+) -> float:
     """Return bytes per trained parameter of optimizer state.
 
-    AdamW in 16-bit mixed precision: fp32 master copy 4 + two fp32 moments 8 = 12. 8-bit Adam: 4 + 2. In fp32 the weights are
-    their own master copy. Without master weights ("pure bf16") the moments take the weights' format.
+    AdamW in 16-bit mixed precision: fp32 master copy 4 + two fp32 moments 8 = 12. 8-bit Adam: 4 + 2. SGD with momentum: 4 + 4. Adafactor:
+    4 + a row and a column of fp32 sums for each matrix (8 / h). In fp32 the weights are their own master copy. Without master weights
+    ("pure bf16") the moments take the weights' format.
     """
     wide = precision in {"fp32", "tf32"}
-    moments = 2.0 if optimizer == "adamw_8bit" else 8.0 if master_weights or wide else 4.0
+    moments = MOMENT_BYTES.get(optimizer, 8.0 / max(1, hidden))
+    if not master_weights and not wide and optimizer in {"adamw", "sgd"}:
+        moments /= 2
     return moments + (4.0 if master_weights and not wide else 0.0)
 
 
-def state_bytes(spec: ModelSpec, work: TrainingWork, precision: str, *, master_weights: bool = True) -> StateBytes:
+def state_bytes(
+    spec: ModelSpec, work: TrainingWork, precision: str, *, master_weights: bool = True, keeping: Keeping | None = None
+) -> StateBytes:
     """Return the training state of the whole model: 16 bytes per parameter for AdamW, full fine-tuning, 16-bit."""
+    keep = keeping or Keeping(master_weights=master_weights)
     width = 4.0 if precision in {"fp32", "tf32"} else 2.0
-    per_parameter = optimizer_bytes_per_parameter(work.optimizer, precision, master_weights=master_weights)
+    per_parameter = optimizer_bytes_per_parameter(
+        work.optimizer, precision, master_weights=keep.master_weights, hidden=spec.hidden_size
+    )
+    gradient = 0.0 if not keep.gradients_kept else width if keep.gradient_bytes is None else keep.gradient_bytes
     n = float(spec.parameters_total)
+    ends = [g.parameters for g in spec.tensors if g.tensor_class in {TensorClass.EMBEDDING, TensorClass.HEAD}]
     layer = width * largest_layer_parameters(spec)
-    experts = 2 * width * (1 - dense_share(spec)) * n / max(1, spec.layers)
-    if work.method not in PARAMETER_EFFICIENT:
-        return StateBytes(
-            weights=width * n,
-            gradients=width * n,
-            optimizer=per_parameter * n,
-            working=0.0,
-            gathered=2 * layer,
-            gathered_experts=experts,
-            trainable=n,
-        )
-    adapters = float(adapter_parameters(spec, work.lora_rank))
-    base = nf4_weight_bytes(spec) if work.method == "qlora" else width * n
+    trained, base, working = n, width * n, 0.0
+    if work.method in PARAMETER_EFFICIENT:
+        trained = float(adapter_parameters(spec, work.lora_rank))
+        if work.method == "qlora":
+            base, working = nf4_weight_bytes(spec), layer
+        base += width * trained
+        if keep.trained_embeddings:
+            trained += sum(ends)
     return StateBytes(
-        weights=base + width * adapters,
-        gradients=width * adapters,
-        optimizer=per_parameter * adapters,
-        working=layer if work.method == "qlora" else 0.0,
+        weights=base,
+        gradients=gradient * trained,
+        optimizer=per_parameter * trained,
+        working=working,
         gathered=2 * layer,
-        gathered_experts=experts,
-        trainable=adapters,
+        gathered_experts=2 * width * (1 - dense_share(spec)) * n / max(1, spec.layers),
+        trainable=trained,
+        expert_share=1 - dense_share(spec),
+        outside_share=max(ends, default=0) / n,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ActivationBytes:
-    """Bytes that one sample keeps for the backward pass, on one accelerator."""
+class Split:
+    """How a job is spread over accelerators; arrays that broadcast. Ranks of the data group share experts and states."""
 
-    none: float  # no checkpointing
-    full: float  # only the input of every block
-    recomputed_block: float  # the block in work while checkpointing
-    logits: float
-    written: float = 0.0  # what one forward pass writes (models not counted in tokens)
+    data: Array | float = 1.0
+    tensor: Array | float = 1.0
+    pipeline: Array | float = 1.0
+    context: Array | float = 1.0
+    expert: Array | float = 1.0  # divides data x context
+    stage: Array | float = 0.0  # of ZeRO: 0 DDP, 1 optimizer states, 2 and gradients, 3 and weights
+    micro_batch: Array | float = 1.0
+    micro_batches: Array | float = 1.0  # of a step on one device (accumulation)
+    checkpointing: Array | float = 0.0  # index into CHECKPOINTING
 
 
-def activation_bytes(spec: ModelSpec, work: TrainingWork, precision: str) -> ActivationBytes:
-    """Return the activations of one sample with flash attention.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeakTerms:
+    """What one accelerator holds at its peak, counted, bytes: arrays of one shape."""
 
-    Elements per token and block: 4 h (two norms and their outputs) + q, k, v and the attention output + the feed-forward
-    inner tensors (gated: gate, up, activated, product = 4 I; plain: 2 I; experts: those a token uses). With h-wide plain
-    blocks and I = 4 h that is 16 h elements = 32 h bytes, against 34 h in Korthikanti et al. (2 h of dropout masks).
-    Logits: 16-bit, their fp32 copy, its gradient and the 16-bit gradient = 12 bytes per vocabulary entry and token.
+    weights: Array
+    gradients: Array
+    optimizer: Array
+    working: Array
+    activations: Array  # kept for the backward pass
+    block: Array  # of the block in work
+    loss: Array
+    outside: Array  # 1 where what lies outside the allocator counts, else 0
+    moved: Array  # activations sent to host memory and back, per micro-batch
+    hosted: Array  # host memory of one accelerator's offloaded activations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryFactors:
+    """The fitted part; floats, or arrays with one value per row."""
+
+    activations: Array | float
+    loss: Array | float
+    fragmentation: Array | float
+    reserve_gib: Array | float
+
+
+def peak_terms(
+    spec: ModelSpec, work: TrainingWork, precision: str, split: Split, *, keeping: Keeping | None = None
+) -> PeakTerms:
+    """Return what one accelerator holds under a layout.
+
+    Weights of blocks: 1 / (t p), of routed experts 1 / (t p e), of the largest of embedding and head 1 / t on one stage. ZeRO shares
+    optimizer states (1), gradients (2) and weights (3) over the ranks that would hold them alike.
     """
-    width = 4.0 if precision in {"fp32", "tf32"} else 2.0
-    if not counted_in_tokens(spec):
-        convolutional = any(g.tensor_class is TensorClass.CONVOLUTION for g in spec.tensors)
-        written = width * one_pass(spec).activation_elements
-        kept = written * (KEPT_BY_CONVOLUTIONS if convolutional else KEPT_BY_TRANSFORMERS)
-        blocks = max(1, spec.layers)
-        return ActivationBytes(
-            none=kept, full=kept / blocks**0.5, recomputed_block=kept / blocks, logits=0.0, written=written
-        )
-    s = work.sequence_length
-    h = spec.hidden_size
-    elements = 0.0
-    for a in spec.attention:
-        if a.tower != "vision":
-            elements += a.count * (
-                2 * h + a.heads * (a.head_dim + a.value_head_dim) + a.kv_heads * (a.head_dim + a.value_head_dim)
-            )
-    for f in spec.feed_forward:
-        if f.tower != "vision":
-            inner = f.intermediate_size * max(1, f.experts_per_token) + f.shared_intermediate_size
-            elements += f.count * (2 * h + (4 if f.gated else 2) * inner)
-    for m in spec.state:
-        elements += m.count * 8 * h
-    blocks = max(1, spec.layers)
-    kept = width * s * elements
-    return ActivationBytes(
-        none=kept,
-        full=width * s * h * blocks,
-        recomputed_block=kept / blocks,
-        logits=(12.0 if width == 2.0 else 8.0) * s * spec.vocab_size if spec.generates_tokens else 0.0,
+    keep = keeping or Keeping()
+    state = state_bytes(spec, work, precision, keeping=keep)
+    data, t, p, e = (np.asarray(x, dtype=np.float64) for x in (split.data, split.tensor, split.pipeline, split.expert))
+    stage = np.asarray(split.stage)
+    replicas = data * split.context
+    blocks = float(max(1, spec.layers))
+    per_stage = np.ceil(blocks / p) / blocks
+    outside = np.where(p > 1, state.outside_share, 0.0)
+    inside = 1 - state.expert_share - 2 * outside  # tied or not, the other end is on another stage
+    inside = np.maximum(inside, 0.0)
+    dense = (inside * per_stage + outside) / t
+    experts = state.expert_share * per_stage / (t * e)
+    local = dense + experts
+    sharded = dense / replicas + experts * e / replicas
+    kept = activations_of(
+        kept_by(spec, work, feed_forward_inputs=not keep.adapters_on_attention),
+        work,
+        precision,
+        micro_batch=np.asarray(split.micro_batch, dtype=np.float64),
+        checkpointing=np.asarray(split.checkpointing),
+        tensor=t,
+        pipeline=p,
+        micro_batches=np.asarray(split.micro_batches, dtype=np.float64),
+        context=np.asarray(split.context, dtype=np.float64),
+        sequence_parallel=keep.sequence_parallel,
     )
+    gathered = (state.gathered + state.gathered_experts / e) / t
+    working = np.maximum(state.working / t, np.where((stage >= 3) & (replicas > 1), gathered, 0.0))
+    parts = (
+        state.weights * np.where(stage >= 3, sharded, local),
+        state.gradients * np.where(stage >= 2, sharded, local),
+        state.optimizer * np.where(stage >= 1, sharded, local),
+        working,
+        kept.kept,
+        kept.block,
+        kept.loss,
+        np.asarray(float(keep.outside_allocator)),
+        kept.moved,
+        kept.hosted,
+    )
+    shape = np.broadcast_shapes(*(np.shape(part) for part in parts))
+    arrays = [np.broadcast_to(part, shape) for part in parts]
+    return PeakTerms(**dict(zip((f.name for f in fields(PeakTerms)), arrays, strict=True)))
 
 
-def runtime_reserve_gib(visible_gib: float) -> float:
-    """Return what context, libraries, communication buffers and fragmentation take: 0.75 GiB + 2 % of the memory."""
-    return 0.75 + 0.02 * visible_gib
+def stacked(terms: Sequence[PeakTerms]) -> PeakTerms:
+    """Return the terms of several single layouts (rows of a file) as arrays over them."""
+    return PeakTerms(**{f.name: np.array([float(getattr(each, f.name)) for each in terms]) for f in fields(PeakTerms)})
 
 
-def shares(sharding: str, ranks: Array) -> tuple[Array, Array, Array]:
-    """Return the share of weights, gradients and optimizer states on one of `ranks` ranks."""
-    stage = SHARDING.index(sharding)
-    whole, part = np.ones_like(ranks), 1 / ranks
-    return (part if stage >= 3 else whole, part if stage >= 2 else whole, part if stage >= 1 else whole)
+def peak_bytes(terms: PeakTerms, factors: MemoryFactors) -> Array:
+    """Return the peak of one accelerator, bytes; see the module's formula."""
+    held = terms.weights + terms.gradients + terms.optimizer + factors.activations * terms.activations
+    passing = np.maximum(factors.loss * terms.loss, factors.activations * terms.block + terms.working)
+    apart = terms.outside * np.asarray(factors.reserve_gib) * GIB
+    return np.asarray((held + passing) * (1 + factors.fragmentation) + apart)
+
+
+def peak_gib(terms: PeakTerms, values: Array) -> Array:
+    """Return the peak, GiB, from values of `MEMORY_SLOTS` (last axis, in their order)."""
+    factors = MemoryFactors(
+        activations=values[..., 0], loss=values[..., 1], fragmentation=values[..., 2], reserve_gib=values[..., 3]
+    )
+    return peak_bytes(terms, factors) / GIB
+
+
+def memory_factors(parameters: Parameters | None, framework: str = "", method: str = "") -> MemoryFactors:
+    """Return the fitted part for a framework and method that a user asks for; where nothing is fitted, the starting values."""
+    names = [slot.name for slot in MEMORY_SLOTS]
+    if parameters is None or not set(names) <= {slot.name for slot in parameters.slots}:
+        values = [slot.start for slot in MEMORY_SLOTS]
+    else:
+        row = parameters.values({"framework": [framework], "method": [method]}, 1)[0]
+        values = [float(row[parameters.index(name)]) for name in names]
+    return MemoryFactors(activations=values[0], loss=values[1], fragmentation=values[2], reserve_gib=values[3])
+
+
+def memory_fit(
+    terms: PeakTerms, factors: MemoryFactors, *, work: TrainingWork, checkpointing: str, visible_gib: float
+) -> MemoryFit:
+    """Return the lines of one accelerator under one layout (terms of shape ()), against 0.9 of what a process can see."""
+    activations, loss = float(terms.activations * factors.activations), float(terms.loss * factors.loss)
+    block, working = float(terms.block * factors.activations), float(terms.working)
+    logits_last = loss >= block + working  # the larger of the two moments is the peak
+    note = f"checkpointing {checkpointing}"
+    if work.attention_backend == "math":
+        note += ", attention keeps its scores"
+    if work.activation_offload:
+        note += f", {float(terms.hosted) / GIB:.3g} GiB in host memory"
+    if block and not logits_last:
+        note += ", with the block in work"
+    lines = [
+        MemoryLine(name="weights", gib=float(terms.weights) / GIB),
+        MemoryLine(name="gradients", gib=float(terms.gradients) / GIB),
+        MemoryLine(name="optimizer_states", gib=float(terms.optimizer) / GIB),
+        MemoryLine(name="activations", gib=(activations if logits_last else activations + block) / GIB, note=note),
+    ]
+    if loss and logits_last:
+        how = "in chunks" if work.chunked_loss else "16-bit and fp32 copies with gradients"
+        lines.append(MemoryLine(name="logits", gib=loss / GIB, note=f"{how}; more than a block in work takes later"))
+    if working and not logits_last:
+        lines.append(
+            MemoryLine(name="working_weights", gib=working / GIB, note="layers gathered or dequantised at once")
+        )
+    held = sum(line.gib for line in lines)
+    lines.append(
+        MemoryLine(
+            name="fragmentation",
+            gib=held * float(factors.fragmentation),
+            note=f"{float(factors.fragmentation):.2g} of what is held, fitted",
+        )
+    )
+    lines.append(
+        MemoryLine(
+            name="runtime_reserve", gib=float(factors.reserve_gib), note="context, libraries, communication buffers"
+        )
+    )
+    return MemoryFit(lines=tuple(lines), available_gib_per_accelerator=visible_gib * ENGINE_SHARE)
 
 
 def training_memory(
@@ -171,62 +325,17 @@ def training_memory(
     checkpointing: str,
     visible_gib: float,
     master_weights: bool = True,
+    split: Split | None = None,
+    parameters: Parameters | None = None,
 ) -> MemoryFit:
-    """Return the memory of one accelerator as lines, against 0.9 of what a process can see."""
-    state = state_bytes(spec, work, precision, master_weights=master_weights)
-    return memory_fit(
-        state,
-        activation_bytes(spec, work, precision),
-        sharding=sharding,
-        ranks=ranks,
-        micro_batch=micro_batch,
-        checkpointing=checkpointing,
-        visible_gib=visible_gib,
+    """Return the memory of one accelerator as lines; `split` replaces a data-parallel job of `ranks` ranks."""
+    at = split or Split(
+        data=float(ranks),
+        expert=float(min(max(1, spec.experts), ranks)) if sharding == "zero3" else 1.0,
+        stage=float(SHARDING.index(sharding)),
+        micro_batch=float(micro_batch),
+        checkpointing=float(CHECKPOINTING.index(checkpointing)),
     )
-
-
-def memory_fit(
-    state: StateBytes,
-    kept: ActivationBytes,
-    *,
-    sharding: str,
-    ranks: int,
-    micro_batch: int,
-    checkpointing: str,
-    visible_gib: float,
-    devices: int | None = None,
-) -> MemoryFit:
-    """Return the lines of one accelerator from the state of the whole model and the activations of one sample.
-
-    `devices` of one instance share the experts that ZeRO-3 gathers (None: all ranks do).
-    """
-    stage, part = SHARDING.index(sharding), 1 / ranks
-    lines = [
-        MemoryLine(name="weights", gib=state.weights * (part if stage >= 3 else 1) / GIB),
-        MemoryLine(name="gradients", gib=state.gradients * (part if stage >= 2 else 1) / GIB),
-        MemoryLine(name="optimizer_states", gib=state.optimizer * (part if stage >= 1 else 1) / GIB),
-        MemoryLine(
-            name="activations",
-            gib=micro_batch * activations_kept(kept, checkpointing) / GIB,
-            note=f"checkpointing {checkpointing}",
-        ),
-    ]
-    if kept.logits:
-        lines.append(
-            MemoryLine(name="logits", gib=micro_batch * kept.logits / GIB, note="16-bit and fp32 copies with gradients")
-        )
-    gathered = state.gathered + state.gathered_experts / (devices or ranks)
-    working = max(state.working, gathered if stage >= 3 and ranks > 1 else 0.0)
-    if working:
-        lines.append(
-            MemoryLine(name="working_weights", gib=working / GIB, note="layers gathered or dequantised at once")
-        )
-    lines.append(MemoryLine(name="runtime_reserve", gib=runtime_reserve_gib(visible_gib)))
-    return MemoryFit(lines=tuple(lines), available_gib_per_accelerator=visible_gib * ENGINE_SHARE)
-
-
-def activations_kept(kept: ActivationBytes, checkpointing: str) -> float:
-    """Return the activation bytes of one sample under a checkpointing mode: none, selective or full."""
-    if checkpointing == "full":
-        return kept.full + kept.recomputed_block
-    return kept.none * (SELECTIVE_SHARE if checkpointing == "selective" else 1.0)
+    terms = peak_terms(spec, work, precision, at, keeping=Keeping(master_weights=master_weights))
+    factors = memory_factors(parameters, "", work.method)
+    return memory_fit(terms, factors, work=work, checkpointing=checkpointing, visible_gib=visible_gib)

@@ -1,68 +1,44 @@
-"""Memory, time and rate of every training layout of many instance types and counts at once (NumPy).
+"""Memory, time and rate of every training layout of many instance types and counts in one array pass, and the choice among them (NumPy).
 
-One optimizer step of a data-parallel job takes
-
-    t_step = A x max(t_compute, t_launch) + t_exposed + t_optimizer
-
-A = accumulation steps; t_compute = executed FLOPs over peak x efficiency (plus activation traffic over bandwidth for models not
-counted in tokens); t_launch = host time to launch the kernels; t_exposed = collective time that does not hide under the
-computation; t_optimizer = traffic of the optimizer states. All arrays have the axes (hardware, instance count, sharding,
-checkpointing, micro-batch).
+Memory first (`training_memory`), then the time of a step (`training_step`) of what fits. Rate = samples of a step / its time, and no
+more than the input pipeline delivers (`training_input`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from planner.models.spec import ModelKind, ModelSpec
-from planner.perf.fractions import TRAINING, Efficiency, parameter
+from planner.models.spec import AttentionKind, ModelSpec
+from planner.perf.intervals import bounds, novelty_of
 from planner.perf.memory import ENGINE_SHARE, GIB
 from planner.perf.model import Hardware, TrainingWork
-from planner.perf.training_memory import (
-    SHARDING,
-    ActivationBytes,
-    StateBytes,
-    activation_bytes,
-    activations_kept,
-    runtime_reserve_gib,
-    shares,
-    state_bytes,
-)
-from planner.perf.training_network import (
-    expert_seconds,
-    link_bytes_per_s,
-    network_bytes_per_s,
-    seconds_per_byte,
-    step_traffic,
-)
-from planner.perf.training_work import SampleFlops, counted_in_tokens, dense_share, dequantised_bytes, routed_elements
+from planner.perf.parameters import Parameters
+from planner.perf.training_activations import RECOMPUTED, activation_width
+from planner.perf.training_input import Loader
+from planner.perf.training_layouts import Layouts, layouts_of
+from planner.perf.training_machine import SLOTS, Node, machine_of
+from planner.perf.training_memory import MemoryFactors, PeakTerms, Split, peak_bytes, peak_terms
+from planner.perf.training_step import StepLayout, StepMachine, StepTime, StepWork, step_seconds
+from planner.perf.training_step_work import step_work
+from planner.perf.training_work import attention_span
 
 Array = npt.NDArray[np.float64]
+Index = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-CHECKPOINTING = ("none", "full")
-MICRO_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-STEP_TOKENS = {"full": 2**19, "lora": 2**17, "qlora": 2**17}
-"""Tokens per optimizer step when no global batch is given: 0.5 M (GPT-3's smaller models), 131 k for adapters."""
-OVERLAP = 0.7
-"""Share of the computation that collectives can hide under."""
-EXPOSED_AT_LEAST = 0.1
-"""Share of each collective that never hides (first and last bucket)."""
-LAUNCH_S_PER_BLOCK = 0.3e-3
-"""Host time to launch one block's forward and backward kernels: about 60 kernels of 5 us."""
-IMAGES_PER_S_PER_VCPU = 100.0
-"""Images decoded and augmented per second and vCPU (JPEG, random crop, flip, on the CPU)."""
-OPTIMIZER_BANDWIDTH_SHARE = 0.8
-DEQUANTISATION_SHARE = 0.7
-"""Share of the bandwidth that NF4 dequantisation reaches: about 0.85 in torchtune (Llama-3.2-3B, A100: 8,035 against 8,210 tokens/s
-with LoRA at 8,192 tokens a micro-batch), lower in eager kernels (litgpt on A10G, Qwen README)."""
-TRAINING_PASSES = 6
-"""Times one activation crosses the memory bus: written and read in the forward pass, twice that in the backward pass."""
+ALLREDUCE = ("ring", "tree", "parameter_server")
+ENOUGH = 0.995
+"""Share of the best rate from which the simpler layout is taken."""
+HOST_SHARE = 0.8
+"""Share of the host's memory that offloaded activations may fill."""
+HOST_LINK_SHARE = 0.8
+"""Usable share of the link between device and host (pinned memory, large copies)."""
+DIFFERENCE = 1e-4
+"""Step in link space of the differences behind the spread of a prediction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,199 +49,212 @@ class Prepared:
     hardware: Hardware
     engine: str
     precision: str
-    peak_flops: float  # FLOP/s of one device
-    efficiency: Efficiency
+    node: Node  # floats
+    keys: Mapping[str, str]  # by which the fitted parameters know it
+    loader: Loader
     notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surface:
-    """Arrays over (hardware, instance count, sharding, checkpointing, micro-batch)."""
-
-    state: StateBytes
-    kept: ActivationBytes
-    required_bytes: Array
-    fits: Mask
-    allowed: Mask
-    accumulation: Array
-    compute_s: Array  # of one optimizer step
-    exposed_s: Array
-    optimizer_s: Array
-    step_s: Array
-    experts_inside: Mask  # experts are dealt out inside each instance, not over all
-    free_per_s: Array  # samples/s if the input pipeline kept up
-    loader_bound: Mask
-    samples_per_s: Array
-
-
-def step_samples(spec: ModelSpec, work: TrainingWork) -> float | None:
-    """Return the samples of one optimizer step; None where one micro-batch per device is as good as any (vision)."""
-    if work.global_batch is not None:
-        return float(work.global_batch)
-    if counted_in_tokens(spec):
-        return float(max(1, STEP_TOKENS[work.method] // work.sequence_length))
-    return None
-
-
-def compute_surface(
-    spec: ModelSpec, items: Sequence[Prepared], work: TrainingWork, counts: Sequence[int], flops: SampleFlops
-) -> Surface:
-    """Return memory, time and rate of every layout; `items` share one width of number (16- or 32-bit)."""
-    precision = items[0].precision
-    width = 4.0 if precision in {"fp32", "tf32"} else 2.0
-
-    def column(values: list[float]) -> Array:
-        return np.array(values, dtype=np.float64).reshape(-1, 1, 1, 1, 1)
-
-    def by_sharding(values: list[Array]) -> Array:
-        return np.concatenate(values, axis=2)
-
-    devices = column([float(i.hardware.devices) for i in items])
-    bandwidth = column([(i.hardware.memory_bandwidth_gb_s or np.inf) * 1e9 for i in items])
-    visible = column([i.hardware.memory_visible_gib for i in items])
-    runtime_reserve = column([runtime_reserve_gib(i.hardware.memory_visible_gib) * GIB for i in items])
-    network = column([network_bytes_per_s(i.hardware) or np.nan for i in items])
-    instances = np.array(counts, dtype=np.float64).reshape(1, -1, 1, 1, 1)
-    micro = np.array(MICRO_BATCHES, dtype=np.float64).reshape(1, 1, 1, 1, -1)
-    recompute = np.array([0.0, 1.0]).reshape(1, 1, 1, -1, 1)
-    ranks = devices * instances
-
-    state = state_bytes(spec, work, precision)
-    kept = activation_bytes(spec, work, precision)
-    state_memory, optimizer_bytes = [], []
-    per_step, per_micro = [], []
-    for sharding in SHARDING:
-        w, g, o = shares(sharding, ranks)
-        gathered = state.gathered + state.gathered_experts / devices if sharding == "zero3" else 0.0 * devices
-        working = np.where(ranks > 1, np.maximum(state.working, gathered), state.working)
-        state_memory.append(state.weights * w + state.gradients * g + state.optimizer * o + working)
-        optimizer_bytes.append((2 * state.optimizer + state.gradients + width * state.trainable) * o)
-        moved = step_traffic(sharding, state.gradients, state.weights, dense_share(spec))
-        per_step.append(moved.per_step + 0 * ranks)
-        per_micro.append(moved.per_micro_batch + 0 * ranks)
-
-    activations = np.where(recompute > 0, activations_kept(kept, "full"), activations_kept(kept, "none")) + kept.logits
-    required = by_sharding(state_memory) + micro * activations + runtime_reserve
-
-    wanted = step_samples(spec, work)
-    accumulation = np.ones_like(ranks * micro) if wanted is None else np.ceil(wanted / (micro * ranks))
-    accumulation = np.maximum(1.0, accumulation)
-    samples_in_step = micro * ranks * accumulation
-    if work.global_batch is not None:
-        samples_in_step = np.minimum(samples_in_step, float(work.global_batch))
-
-    rate = column([i.peak_flops * i.efficiency.value for i in items])
-    executed = flops.model_flops + recompute * flops.forward
-    if counted_in_tokens(spec):
-        tokens = micro * flops.tokens
-        ramp = tokens / (tokens + parameter(TRAINING, "half_rate_tokens"))
-        micro_s = micro * executed / (rate * ramp)
-    elif items[0].efficiency.workload == "convolution":
-        # Both at full speed, one after the other, over one efficiency: convolutions wait for memory as much as for arithmetic.
-        traffic = TRAINING_PASSES * kept.written * (1 + recompute / 3)
-        micro_s = micro * (executed / rate + traffic / (bandwidth * column([i.efficiency.value for i in items])))
-    else:
-        micro_s = micro * executed / rate
-    if work.method == "qlora":  # every pass widens the base again: forward, backward, recomputed forward
-        micro_s = micro_s + (2 + recompute) * dequantised_bytes(spec) / (bandwidth * DEQUANTISATION_SHARE)
-    launch_s = LAUNCH_S_PER_BLOCK * max(1, spec.layers) * (1 + recompute / 3)
-    compute_s = accumulation * np.maximum(micro_s, launch_s)
-
-    link = column([link_bytes_per_s(i.hardware) for i in items])
-    cost = seconds_per_byte(devices, instances, link, network)
-    expert_s: Array = np.zeros_like(ranks)
-    experts_inside = np.zeros_like(ranks, dtype=np.bool_)
-    if spec.experts and counted_in_tokens(spec):
-        # Tokens go to their experts and back: forward, backward, recomputed forward.
-        exchanged = (2 + recompute) * micro * flops.tokens * routed_elements(spec) * width
-        expert_bytes = (2 * state.weights + state.gradients) * (1 - dense_share(spec))
-        everywhere, inside = expert_seconds(
-            exchanged, expert_bytes, devices=devices, instances=instances, link=link, network=network
-        )
-        experts_inside = inside < everywhere
-        sharded = np.array([float(sharding == "zero3") for sharding in SHARDING]).reshape(1, 1, -1, 1, 1)
-        expert_s = sharded * np.minimum(everywhere, inside)
-    hidden_micro = OVERLAP * np.maximum(micro_s, launch_s)
-    exposed_s = exposed(by_sharding(per_step) * cost, hidden_micro) + accumulation * exposed(
-        by_sharding(per_micro) * cost + expert_s, hidden_micro
-    )
-    optimizer_s = by_sharding(optimizer_bytes) / (bandwidth * OPTIMIZER_BANDWIDTH_SHARE)
-    step_s = compute_s + exposed_s + optimizer_s
-    free_rate = samples_in_step / step_s
-
-    loader = np.full_like(devices, np.inf)
-    if spec.kind is ModelKind.VISION:
-        loader = column([i.hardware.vcpus * IMAGES_PER_S_PER_VCPU if i.hardware.vcpus else np.inf for i in items])
-    loader = loader * instances
-
-    single = ranks <= 1
-    allowed = np.broadcast_to(np.isfinite(free_rate), required.shape).copy()
-    allowed &= ~(single & (np.arange(len(SHARDING)).reshape(1, 1, -1, 1, 1) > 0))
-    if work.checkpointing is not None:
-        allowed &= np.array([name == work.checkpointing for name in CHECKPOINTING]).reshape(1, 1, 1, -1, 1)
-    if work.global_batch is not None:
-        allowed &= micro * ranks <= work.global_batch
-    shape = required.shape
-    return Surface(
-        state=state,
-        kept=kept,
-        required_bytes=required,
-        fits=required <= visible * GIB * ENGINE_SHARE,
-        allowed=allowed,
-        accumulation=np.broadcast_to(accumulation, shape),
-        compute_s=np.broadcast_to(compute_s, shape),
-        exposed_s=np.broadcast_to(exposed_s, shape),
-        optimizer_s=np.broadcast_to(optimizer_s, shape),
-        step_s=np.broadcast_to(step_s, shape),
-        experts_inside=np.broadcast_to(experts_inside, shape),
-        free_per_s=np.broadcast_to(free_rate, shape),
-        loader_bound=np.broadcast_to(free_rate > loader, shape),
-        samples_per_s=np.broadcast_to(np.minimum(free_rate, loader), shape),
-    )
-
-
-def exposed(collective_s: Array, hidden_s: Array) -> Array:
-    """Return the part of a collective that adds to the step, s."""
-    return np.maximum(collective_s - hidden_s, EXPOSED_AT_LEAST * collective_s)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """Figures of the chosen layout of each hardware and instance count, as nested lists (hardware, count)."""
+    """The layout to use of each hardware and instance count, as arrays over both in that order; `fits` False: none fits."""
 
-    index: list[list[int]]  # flat (sharding, checkpointing, micro-batch); -1 where nothing fits
-    accumulation: list[list[float]]
-    compute_s: list[list[float]]
-    exposed_s: list[list[float]]
-    optimizer_s: list[list[float]]
-    step_s: list[list[float]]
-    loader_bound: list[list[bool]]
-    experts_inside: list[list[bool]]
-    samples_per_s: list[list[float]]
+    fits: Mask
+    layouts: Layouts
+    terms: PeakTerms
+    time: StepTime
+    samples_per_s: Array
+    free_per_s: Array  # if the input pipeline kept up
+    low: Array  # p10 of measured / predicted rate
+    high: Array  # p90
+    task: StepWork  # of one sample
+    machine: StepMachine  # what is reached, as arrays over the places
 
 
-def choose(surface: Surface, enough: float = 0.995) -> Chosen:
-    """Return the layout to use everywhere.
+def compute(
+    spec: ModelSpec,
+    items: Sequence[Prepared],
+    work: TrainingWork,
+    counts: Sequence[int],
+    *,
+    factors: MemoryFactors,
+    parameters: Parameters,
+) -> tuple[Chosen | None, Array]:
+    """Return the fastest layout that fits for each hardware and count, and the bytes that the leanest legal one needs (inf: none is legal).
 
-    The fastest wins; within half a percent of it the first in the order no sharding, no checkpointing, small micro-batch.
+    `items` share one precision. None: nothing fits anywhere. Of layouts within half a percent of the fastest the first in the order of `training_layouts.splits` is taken, then the one with the least
+    recomputation and the smallest micro-batch.
     """
-    rate = np.where(surface.fits & surface.allowed, surface.free_per_s, 0.0)
-    flat = rate.reshape(*rate.shape[:2], -1)
-    best = flat.max(axis=-1, keepdims=True)
-    first = np.argmax((flat >= enough * best) & (flat > 0), axis=-1)[..., None]
+    precision = items[0].precision
+    hardware = [item.hardware for item in items]
+    every = layouts_of(spec, hardware, work, counts)
+    places = len(items) * len(counts)
+    place = every.hardware * len(counts) + every.count
+    terms = peak_terms(spec, work, precision, split_of(every))
+    need = peak_bytes(terms, factors)
+    room = np.array([h.memory_visible_gib * GIB * ENGINE_SHARE for h in hardware])[every.hardware]
+    ok = need <= room
+    if work.activation_offload:
+        ok &= hosted_fits(terms, every, hardware)
+    least = np.full(places, np.inf)
+    np.minimum.at(least, place, need)
+    fitting = np.flatnonzero(ok)
+    if not len(fitting):
+        return None, least
+    layouts, place = every.at(fitting), place[fitting]
+    task = task_of(spec, work, precision)
+    keys = {level: [item.keys[level] for item in items] for level in items[0].keys}
+    points = parameters.points(keys, len(items))
+    columns = [parameters.index(name) for name in SLOTS]
 
-    def at(values: npt.NDArray[Any]) -> list[list[Any]]:
-        chosen: list[list[Any]] = np.take_along_axis(values.reshape(flat.shape), first, axis=-1)[..., 0].tolist()
-        return chosen
-
-    return Chosen(
-        index=np.where(best > 0, first, -1)[..., 0].tolist(),
-        accumulation=at(surface.accumulation),
-        compute_s=at(surface.compute_s),
-        exposed_s=at(surface.exposed_s),
-        optimizer_s=at(surface.optimizer_s),
-        step_s=at(surface.step_s),
-        loader_bound=at(surface.loader_bound),
-        experts_inside=at(surface.experts_inside),
-        samples_per_s=at(surface.samples_per_s),
+    every_machine = machines(items, layouts.hardware, parameters.values_at(points)[:, columns])
+    rate = layouts.samples / step_seconds(task, step_layout(layouts, terms, fitting, work), every_machine).total
+    best = np.zeros(places)
+    np.maximum.at(best, place, rate)
+    good = np.flatnonzero((rate >= ENOUGH * best[place]) & np.isfinite(rate) & (rate > 0))
+    filled, first = np.unique(place[good], return_index=True)
+    picked = good[first]
+    fits = np.zeros(places, dtype=np.bool_)
+    fits[filled] = True
+    # One element per place: those without a layout that fits point at any one, and are masked by `fits`.
+    at = np.zeros(places, dtype=np.int64)
+    at[filled] = picked
+    chosen = layouts.at(at)
+    chosen_terms = PeakTerms(
+        **{f.name: np.broadcast_to(getattr(terms, f.name), need.shape)[fitting[at]] for f in fields(PeakTerms)}
     )
+    layout = step_layout(layouts, terms, fitting, work, at)
+    machine = machines(items, chosen.hardware, parameters.values_at(points)[:, columns])
+    time = step_seconds(task, layout, machine)
+    free = chosen.samples / time.total
+    log_sd = spread(
+        lambda which, place, values: (
+            step_seconds(
+                task,
+                step_layout(layouts, terms, fitting, work, which),
+                machines(items, layouts.hardware[which], values, place),
+            ).total
+        ),
+        chosen=at,
+        hardware=chosen.hardware,
+        keys=keys,
+        parameters=parameters,
+    )
+    novelty = novelty_of(parameters, keys, len(items))
+    low, high = bounds(parameters, np.ones(places), log_sd, [novelty[h] for h in chosen.hardware.tolist()])
+    loader = np.array(
+        [items[h].loader.per_s(n) for h, n in zip(chosen.hardware.tolist(), chosen.instances.tolist(), strict=True)]
+    )
+    found = Chosen(
+        fits=fits,
+        layouts=chosen,
+        terms=chosen_terms,
+        time=time,
+        samples_per_s=np.minimum(free, loader),
+        free_per_s=free,
+        low=np.minimum(1.0, low),
+        high=np.maximum(1.0, high),
+        task=task,
+        machine=machine,
+    )
+    return found, least
+
+
+def spread(
+    seconds: Callable[[Index, Index, Array], Array],
+    *,
+    chosen: Index,
+    hardware: Index,
+    keys: Mapping[str, Sequence[str]],
+    parameters: Parameters,
+) -> Array:
+    """Return the standard deviation of log(measured / predicted) of each chosen layout: noise, and parameters through their slopes.
+
+    All slopes are one call of the step: as many copies of the layouts as there are parameters, each copy with one of them moved.
+    """
+    columns = [parameters.index(name) for name in SLOTS]
+    rows = len(next(iter(keys.values())))
+    points = parameters.points(keys, rows)
+    variance = parameters.variances(keys, rows)[hardware][:, columns].T
+    copies = np.repeat(points[None], len(columns) + 1, axis=0)
+    for copy, column in enumerate(columns, start=1):
+        copies[copy, :, column] += DIFFERENCE
+    values = parameters.values_at(copies)[..., columns]
+    many = np.tile(chosen, len(columns) + 1)
+    place = (hardware[None, :] + rows * np.arange(len(columns) + 1)[:, None]).ravel()
+    total = seconds(many, place, values.reshape(-1, len(columns))).reshape(len(columns) + 1, -1)
+    slopes = np.log(total[1:] / total[0]) / DIFFERENCE
+    return np.asarray(np.sqrt(parameters.noise_sd**2 + np.sum(slopes**2 * variance, axis=0)))
+
+
+def split_of(layouts: Layouts) -> Split:
+    """Return the layouts as memory sees them."""
+    return Split(
+        data=layouts.data,
+        tensor=layouts.tensor,
+        pipeline=layouts.pipeline,
+        expert=layouts.expert,
+        stage=layouts.stage,
+        micro_batch=layouts.micro_batch,
+        micro_batches=layouts.accumulation,
+        checkpointing=layouts.checkpointing,
+    )
+
+
+def step_layout(
+    layouts: Layouts, terms: PeakTerms, fitting: Index, work: TrainingWork, at: Index | None = None
+) -> StepLayout:
+    """Return layouts (or some of them) as the step sees them."""
+    chosen = layouts if at is None else layouts.at(at)
+    moved = np.broadcast_to(terms.moved, np.shape(terms.activations))[fitting]
+    level = chosen.checkpointing.astype(np.int64)
+    return StepLayout(
+        data=chosen.data,
+        tensor=chosen.tensor,
+        pipeline=chosen.pipeline,
+        expert=chosen.expert,
+        zero=chosen.stage,
+        micro_batch=chosen.micro_batch,
+        accumulation=chosen.accumulation,
+        recompute=np.array([matrices for matrices, _ in RECOMPUTED[work.attention_backend == "math"]])[level],
+        recompute_attention=np.array([scores for _, scores in RECOMPUTED[work.attention_backend == "math"]])[level],
+        reduction=float(ALLREDUCE.index(work.allreduce)),
+        offloaded_bytes=moved if at is None else moved[at],
+    )
+
+
+def hosted_fits(terms: PeakTerms, layouts: Layouts, hardware: Sequence[Hardware]) -> Mask:
+    """Return where the host has room for the offloaded activations of its accelerators; an unknown host is trusted."""
+    host = np.array([np.inf if h.host_memory_gib is None else h.host_memory_gib * GIB for h in hardware])
+    devices = np.array([float(h.devices) for h in hardware])
+    return np.asarray(terms.hosted * devices[layouts.hardware] <= HOST_SHARE * host[layouts.hardware])
+
+
+def task_of(spec: ModelSpec, work: TrainingWork, precision: str) -> StepWork:
+    """Return the work of a sample, with what the memory strategies add to it.
+
+    The math backend multiplies all pairs of tokens, masked or not. Activations kept in fp32 beside 16-bit arithmetic double their traffic; kept
+    in fp8 they are narrowed once and widened once, a byte each way.
+    """
+    task = step_work(spec, work, precision)
+    if work.attention_backend == "math":
+        s = work.sequence_length
+        layers = [a for a in spec.attention if a.tower != "vision" and a.kind is not AttentionKind.CROSS]
+        seen = sum(a.count * a.heads * (a.head_dim + a.value_head_dim) * attention_span(a, s) for a in layers)
+        everything = sum(a.count * a.heads * (a.head_dim + a.value_head_dim) * s for a in layers)
+        task = replace(task, attention_flops=task.attention_flops * (everything / seen if seen else 1.0))
+    width, own = activation_width(work, precision), activation_width(replace(work, activation_dtype=None), precision)
+    if width > own:
+        task = replace(task, activation_bytes=task.activation_bytes * width / own)
+    elif width < own:
+        task = replace(task, activation_bytes=task.activation_bytes * (1 + 2 * width / (2 * own) / 3))
+    return task
+
+
+def machines(items: Sequence[Prepared], at: Index, values: Array, place: Index | None = None) -> StepMachine:
+    """Return the machines of some layouts as one whose fields are arrays; `values` has a row of `SLOTS` per item (or per `place`)."""
+    node = Node(**{f.name: np.array([float(getattr(i.node, f.name)) for i in items])[at] for f in fields(Node)})
+    machine = machine_of(node, values[at if place is None else place])
+    stated = [i.hardware.host_interface_gb_s_bidirectional for i in items]
+    host = [float(machine.host) if x is None else x / 2 * 1e9 * HOST_LINK_SHARE for x in stated]
+    return replace(machine, host=np.array(host)[at])

@@ -117,16 +117,17 @@ def queueing_notes(row: Serving) -> Iterator[str]:
 
 def feeding_notes(row: Serving) -> Iterator[str]:
     """Yield that the accelerators take more pictures than the CPUs beside them decode: the rate holds for inputs that arrive ready."""
-    from planner.perf.training_surface import IMAGES_PER_S_PER_VCPU  # noqa: PLC0415 - NumPy is loaded by now, not at start
+    from planner.perf.training_input import images_per_s_per_vcpu  # noqa: PLC0415 - its table is read only where a sample is a picture
 
     vcpus = row.offer.instance.vcpus
     if not vcpus:
         return
-    fed = IMAGES_PER_S_PER_VCPU * vcpus * row.instance_count
+    each = images_per_s_per_vcpu()
+    fed = each * vcpus * row.instance_count
     if row.served_per_s > fed:
         yield (
             f"the rate is of the accelerators alone, inputs ready: {vcpus * row.instance_count:,} vCPUs decode about {fed:,.0f} images/s "
-            f"(assumed {IMAGES_PER_S_PER_VCPU:g} each), which makes {row.cost.usd_per_hour.amount * 1_000_000 / from_measured(fed * 3600):.3g} USD per million"
+            f"(assumed {each:g} each), which makes {row.cost.usd_per_hour.amount * 1_000_000 / from_measured(fed * 3600):.3g} USD per million"
         )
 
 

