@@ -183,13 +183,14 @@ def price_formula(offer: Offer) -> str:
 def sizing_formula(row: Serving, request: RecommendRequest, per_group: float) -> str:
     """Return the arithmetic of the instance count: by the rate, or by room for random arrivals where that asks for more."""
     peak, slots = row.peak_per_s or 0.0, slots_of(row.evaluation)
+    spans = f" x {row.evaluation.instances} instances of a replica" if row.evaluation.instances > 1 else ""
     if slots is None or row.groups <= math.ceil(peak / (per_group * request.utilisation) - ALMOST):
-        return f"ceil({peak:g} requests/s / ({per_group:.6g} requests/s x utilisation {request.utilisation:g}))"
+        return f"ceil({peak:g} requests/s / ({per_group:.6g} requests/s x utilisation {request.utilisation:g})){spans}"
     flying = peak * slots / per_group
     z = NormalDist().inv_cdf(request.percentile / 100)
     return (
         f"the latency limits are to hold for {request.percentile} in 100 requests that come at random: {peak:g}/s x {slots} slots / "
-        f"({per_group:.6g}/s) = {flying:.4g} in flight on average; ceil(({flying:.4g} + {z:.3f} x sqrt({flying:.4g})) / {slots})"
+        f"({per_group:.6g}/s) = {flying:.4g} in flight on average; ceil(({flying:.4g} + {z:.3f} x sqrt({flying:.4g})) / {slots}){spans}"
     )
 
 
@@ -198,7 +199,12 @@ def serving_terms(row: Serving, request: RecommendRequest | EstimateRequest, spe
     cost = row.cost
     per_group = row.capacity_per_s / row.groups
     if row.peak_per_s is None or not isinstance(request, RecommendRequest):
-        how = "no load was given: one instance"
+        spans = row.evaluation.instances
+        how = (
+            "no load was given: one instance"
+            if spans == 1
+            else f"no load was given: one replica over {spans} instances"
+        )
         formula = f"{per_group:.6g} requests/s x {row.groups} x utilisation {request.utilisation:g}"
     else:
         how = sizing_formula(row, request, per_group)
