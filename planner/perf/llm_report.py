@@ -128,7 +128,7 @@ def notes_of(spec: ModelSpec, point: Point, work: InferenceWork) -> tuple[str, .
         notes.append("plain PyTorch has no continuous batching: figures hold when something keeps the batch full")
     if work.engine == "tgi":
         notes.append("Text Generation Inference is maintained no further; its makers point to vLLM and SGLang")
-    notes.extend(split_notes(point, work))
+    notes.extend(split_notes(spec, point, work))
     e, chip = c.efficiency, c.hardware.accelerator
     if not e.evidence_rows:
         notes.append(f"no published LLM measurement of {chip} is behind its efficiency; the interval is wider for that")
@@ -142,7 +142,7 @@ def notes_of(spec: ModelSpec, point: Point, work: InferenceWork) -> tuple[str, .
     return tuple(notes)
 
 
-def split_notes(point: Point, work: InferenceWork) -> list[str]:
+def split_notes(spec: ModelSpec, point: Point, work: InferenceWork) -> list[str]:
     """Return what to know of how the model is split, and of speculation."""
     c, s = point.candidate, point.candidate.split
     notes = []
@@ -163,11 +163,24 @@ def split_notes(point: Point, work: InferenceWork) -> list[str]:
         notes.append(
             f"{work.engine} splits layers over {s.pp} devices: a token passes from one to the next, so decoding gets no faster"
         )
-    spec = point.speculation
-    if spec.proposed:
+    repeated = any(a.latent_dim is not None or a.kv_heads < s.tp for a in spec.attention if a.cache_elements_per_token)
+    if (
+        spec.experts
+        and s.tp > 1
+        and s.groups == 1
+        and repeated
+        and "ep" in c.support.parallel
+        and work.expert_parallel is None
+    ):
         notes.append(
-            f"speculative decoding: {spec.proposed} proposed tokens a step, each accepted with chance {spec.acceptance:g} (stated, not measured): "
-            f"{spec.tokens_per_step:.3g} tokens a step; proposing one is assumed to take {DRAFT_SHARE:g} of a step, and the memory of the draft "
+            f"tensor parallelism keeps parts of the KV cache on several devices: --tensor-parallel 1 --expert-parallel {s.tp} (attention data "
+            "parallel) would hold more requests; it is not tried unless asked for"
+        )
+    speculation = point.speculation
+    if speculation.proposed:
+        notes.append(
+            f"speculative decoding: {speculation.proposed} proposed tokens a step, each accepted with chance {speculation.acceptance:g} (stated, not "
+            f"measured): {speculation.tokens_per_step:.3g} tokens a step; proposing one is assumed to take {DRAFT_SHARE:g} of a step, and the memory of the draft "
             "is not counted"
         )
     return notes
