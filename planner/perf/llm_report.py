@@ -11,7 +11,7 @@ from planner.perf.efficiencies import engine_evidence, interval_of
 from planner.perf.engines import SPLIT_BY_LAYERS
 from planner.perf.llm_terms import terms_of
 from planner.perf.memory import has_windows, inference_memory
-from planner.perf.model import Basis, Evaluation, InferenceWork, Layout, Percentiles, Performance, Rates
+from planner.perf.model import Basis, Evaluation, InferenceWork, LateTerms, Layout, Percentiles, Performance, Rates
 from planner.perf.operating_point import Point
 from planner.perf.precision import KV_BITS
 from planner.perf.speculation import DRAFT_SHARE
@@ -72,7 +72,7 @@ def evaluation_of(spec: ModelSpec, point: Point, work: InferenceWork) -> Evaluat
         prefill_time_fraction=prefill_share,
         power_w=power_w(point, prefill_share),
         sources=c.efficiency.sources,
-        terms=terms_of(spec, point, work, source=c.efficiency.sources[0]),
+        terms=LateTerms(lambda: terms_of(spec, point, work, source=c.efficiency.sources[0])),
     )
     layout = Layout(
         engine=work.engine,

@@ -5,9 +5,10 @@ All figures of an `Evaluation` are for `instances` instances of the type (1 unle
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from pricing.model import AcceleratorKind, InterconnectKind
 
@@ -163,6 +164,40 @@ class Term:
     source: str = ""
 
 
+class LateTerms(Sequence[Term]):
+    """Lines of an explanation that are made when somebody looks: of a hundred evaluations ten are shown, and few are explained."""
+
+    __slots__ = ("_made", "_make")
+
+    def __init__(self, make: Callable[[], Iterable[Term]]) -> None:
+        self._make = make
+        self._made: tuple[Term, ...] | None = None
+
+    def made(self) -> tuple[Term, ...]:
+        """Return the lines, made once."""
+        if self._made is None:
+            self._made = tuple(self._make())
+        return self._made
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.made()[index]
+
+    def __iter__(self) -> Iterator[Term]:
+        return iter(self.made())
+
+    def __len__(self) -> int:
+        return len(self.made())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self.made() == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self.made())
+
+    def __repr__(self) -> str:
+        return repr(self.made())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Performance:
     """What a layout sustains. `low_factor` <= 1 <= `high_factor` scale the rates to p10 and p90 (latencies inversely)."""
@@ -178,7 +213,7 @@ class Performance:
     prefill_time_fraction: float | None = None  # of accelerator time; splits cost into input and output tokens
     power_w: float | None = None  # of the evaluated instances' accelerators under this load
     sources: tuple[str, ...] = ()
-    terms: tuple[Term, ...] = ()
+    terms: Sequence[Term] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
