@@ -46,6 +46,10 @@ def option(default: Any = dataclasses.MISSING, **what: Any) -> Any:
 
 
 MODES = ("inference", "training")
+OPTIMIZERS = ("adamw", "adamw_8bit", "sgd", "adafactor")
+RECOMPUTATION = ("none", "selective", "full")
+SHARDING = ("ddp", "zero1", "zero2", "zero3")
+STORAGE = ("nvme", "ebs", "fsx", "s3")
 METHODS = ("full", "lora", "qlora")
 SORTS = ("cost", "time", "latency", "energy")
 NEEDS = ("nvlink", "efa", "local-nvme")
@@ -150,21 +154,18 @@ class RecommendRequest:
         help="accelerators that split each matrix of a replica; default: searched",
         minimum=1,
         maximum=1024,
-        group="inference",
     )
     pipeline_parallel: int | None = option(
         None,
         help="pipeline stages of a replica; default: 1, and one an instance where a replica spans several",
         minimum=1,
         maximum=1024,
-        group="inference",
     )
     expert_parallel: int | None = option(
         None,
         help="accelerators that experts are dealt out over; more than tensor_parallel: groups that attend to requests of their own",
         minimum=1,
         maximum=1024,
-        group="inference",
     )
     speculative_tokens: int | None = option(
         None,
@@ -213,8 +214,69 @@ class RecommendRequest:
     global_batch: int | None = option(
         None, help="samples per optimizer step; default: chosen", minimum=1, maximum=1e8, group="training"
     )
-    optimizer: str = option("adamw", help="optimizer", choices=("adamw", "adamw_8bit"), group="training")
+    optimizer: str = option("adamw", help="optimizer", choices=OPTIMIZERS, group="training")
     lora_rank: int = option(16, help="rank of LoRA adapters", minimum=1, maximum=8192, group="training")
+    micro_batch: int | None = option(
+        None,
+        help="samples that one accelerator works on at once; default: chosen",
+        minimum=1,
+        maximum=65536,
+        group="training",
+    )
+    checkpointing: str | None = option(
+        None,
+        help="activations that are computed again instead of kept; default: chosen",
+        choices=RECOMPUTATION,
+        group="training",
+    )
+    sharding: str | None = option(
+        None, help="what data-parallel ranks share; default: chosen", choices=SHARDING, group="training"
+    )
+    attention_backend: str = option(
+        "sdpa",
+        help="attention kernels: math keeps every score; sdpa and flash keep none",
+        choices=("sdpa", "flash", "math"),
+        group="training",
+    )
+    activation_offload: bool = option(False, help="kept activations wait in host memory", group="training")
+    activation_dtype: str | None = option(
+        None,
+        help="format of kept activations; default: that of the arithmetic",
+        choices=("fp32", "bf16", "fp16", "fp8"),
+        group="training",
+    )
+    chunked_loss: bool = option(
+        False, help="the loss is computed in chunks, so that no logits of a whole batch are kept", group="training"
+    )
+    allreduce: str = option(
+        "ring",
+        help="how gradients are summed between instances",
+        choices=("ring", "tree", "parameter_server"),
+        group="training",
+    )
+    data_format: str | None = option(
+        None,
+        help="how samples are stored; default: jpeg (vision), audio (speech), latents (diffusion), tokens (others)",
+        choices=("jpeg", "webdataset", "decoded", "audio", "features", "latents", "tokens", "text"),
+        group="training",
+    )
+    storage: str | None = option(
+        None,
+        help="where samples are read from; default: local NVMe where the instance has some, else a volume",
+        choices=STORAGE,
+        group="training",
+    )
+    checkpoint_storage: str | None = option(
+        None,
+        help="where checkpoints are written to; default: at the rate of the assumption checkpoint_write_gb_per_s",
+        choices=STORAGE,
+        group="training",
+    )
+    async_checkpoints: bool = option(
+        False,
+        help="training waits for the copy of a checkpoint to host memory alone, not for its write",
+        group="training",
+    )
 
     max_ttft_ms: float | None = option(
         None, help="limit on time to first token", unit="ms", minimum=0, exclusive_minimum=True, group="constraints"
@@ -390,6 +452,24 @@ class EstimateRequest:
     global_batch: int | None = same_as_recommend("global_batch")
     optimizer: str = same_as_recommend("optimizer")
     lora_rank: int = same_as_recommend("lora_rank")
+    micro_batch: int | None = same_as_recommend("micro_batch")
+    checkpointing: str | None = same_as_recommend("checkpointing")
+    sharding: str | None = same_as_recommend("sharding")
+    attention_backend: str = same_as_recommend("attention_backend")
+    activation_offload: bool = same_as_recommend("activation_offload")
+    activation_dtype: str | None = same_as_recommend("activation_dtype")
+    chunked_loss: bool = same_as_recommend("chunked_loss")
+    allreduce: str = same_as_recommend("allreduce")
+    data_format: str | None = same_as_recommend("data_format")
+    storage: str | None = same_as_recommend("storage")
+    checkpoint_storage: str | None = same_as_recommend("checkpoint_storage")
+    async_checkpoints: bool = same_as_recommend("async_checkpoints")
+    scaling: str | None = option(
+        None,
+        help="numbers of accelerators to compare: a range of powers of two (1..64) or a list (1,2,4,8)",
+        group="training",
+        example="1..64",
+    )
 
     provider: str | None = option(None, help="cloud, where several have an instance type of that name", group="prices")
     region: str = option("us-east-1", help="region of the price", group="prices", example="us-east-1")

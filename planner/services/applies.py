@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from planner.models.errors import ModelError
 from planner.models.sample_work import with_input
 from planner.models.spec import ModelKind, ModelSpec
+from planner.perf.training_input import formats_of
 from planner.recommend.errors import BadRequest
 from planner.recommend.request import EstimateRequest, RecommendRequest
 
@@ -23,6 +24,7 @@ TOKENS = (
     "speculative_tokens", "acceptance_rate",
 )  # fmt: skip
 """What only models that generate tokens have."""
+SPLITS = ("tensor_parallel", "pipeline_parallel", "expert_parallel")
 PURCHASES = {
     "plan_type": ("savings_plan",),
     "payment_option": ("savings_plan", "reserved"),
@@ -67,6 +69,21 @@ def objections(request: Request, spec: ModelSpec) -> Iterator[tuple[str, str, st
             yield name, f"must be at least {LEAST[name]:g}", ""
     if training and "lora_rank" in given and request.method == "full":
         yield "lora_rank", "applies to the methods lora and qlora alone", ""
+    if training:
+        yield from training_objections(request, spec, given)
+
+
+def training_objections(request: Request, spec: ModelSpec, given: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield the options of a training job that would change nothing for this model."""
+    counted = spec.generates_tokens or spec.kind is ModelKind.ENCODER
+    possible = formats_of(spec)
+    for name in (*SPLITS, "attention_backend", "chunked_loss"):
+        if name in given and not counted:
+            yield name, f"applies to models that train on sequences; {spec.name} trains on samples", ""
+    if "expert_parallel" in given and not spec.experts:
+        yield "expert_parallel", f"applies to models with routed experts; {spec.name} has none", ""
+    if request.data_format is not None and request.data_format not in possible:
+        yield "data_format", f"does not fit {spec.name}", "possible: " + ", ".join(possible)
 
 
 def with_sample_size(request: Request, spec: ModelSpec) -> ModelSpec:

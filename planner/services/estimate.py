@@ -84,7 +84,7 @@ def estimate(request: EstimateRequest, *, catalog: Catalog, spec: ModelSpec, now
     machine = machine_of(request, region, catalog, now)
     today = today_of(request, machine, region, catalog, now) if machine.named else Today(quotes=())
     offer = offer_of(request, machine, today, catalog, assumptions, region=region) if machine.named else None
-    outcome = outcome_of(request, spec, machine.hardware)
+    outcome = outcome_of(request, spec, machine.hardware, assumptions)
     row: Document = dict.fromkeys(ROW_FIELDS)
     rejections: list[Rejection] = []
     sized: Outcome | Sized | Rejection = outcome
@@ -239,12 +239,14 @@ def offer_of(
     return found
 
 
-def outcome_of(request: EstimateRequest, spec: ModelSpec, hardware: Hardware) -> Outcome:
+def outcome_of(request: EstimateRequest, spec: ModelSpec, hardware: Hardware, assumptions: Assumptions) -> Outcome:
     """Return what `perf` says of the model on this hardware."""
     if request.mode == "training":
         from planner.perf.training import evaluate_training  # noqa: PLC0415 - loads NumPy only when something is evaluated
 
-        return evaluate_training(spec, [hardware], training_work(request), [request.instances])[0][0]
+        return evaluate_training(
+            spec, [hardware], training_work(request, assumptions), [request.instances], explain=request.explain
+        )[0][0]
     from planner.perf.inference import evaluate_inference  # noqa: PLC0415 - as above
 
     return evaluate_inference(spec, [hardware], inference_work(request))[0]

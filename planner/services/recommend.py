@@ -188,7 +188,9 @@ def training_rows(
     from planner.perf.training import evaluate_training  # noqa: PLC0415 - loads NumPy only when something is evaluated
 
     counts = instance_counts(request.max_instances)
-    outcomes = evaluate_training(spec, machines.distinct, training_work(request), counts)
+    outcomes = evaluate_training(
+        spec, machines.distinct, training_work(request, assumptions), counts, explain=request.explain
+    )
     load = training_load(request, spec)
     rows: list[Sized] = []
     failed: list[Rejection] = []
@@ -301,7 +303,7 @@ def inference_work(request: RecommendRequest | EstimateRequest) -> InferenceWork
     )
 
 
-def training_work(request: RecommendRequest | EstimateRequest) -> TrainingWork:
+def training_work(request: RecommendRequest | EstimateRequest, assumptions: Assumptions) -> TrainingWork:
     """Return what `perf` is asked to train."""
     return TrainingWork(
         method=request.method,
@@ -311,6 +313,21 @@ def training_work(request: RecommendRequest | EstimateRequest) -> TrainingWork:
         optimizer=request.optimizer,
         lora_rank=request.lora_rank,
         max_instances=request.max_instances if isinstance(request, RecommendRequest) else request.instances,
+        tensor_parallel=request.tensor_parallel,
+        pipeline_parallel=request.pipeline_parallel,
+        expert_parallel=request.expert_parallel,
+        micro_batch=request.micro_batch,
+        checkpointing=request.checkpointing,
+        sharding=request.sharding,
+        attention_backend=request.attention_backend,
+        activation_offload=request.activation_offload,
+        activation_dtype=request.activation_dtype,
+        chunked_loss=request.chunked_loss,
+        allreduce=request.allreduce,
+        data_format=request.data_format,
+        storage=request.storage,
+        decode_factor=assumptions.input_decode_factor,
+        read_factor=assumptions.storage_read_factor,
     )
 
 

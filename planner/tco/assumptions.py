@@ -108,6 +108,22 @@ class Assumptions:
         source="own choice: upper edge of the advisor's open band above 20 %",
         applies_to=TRAINING,
     )
+    input_decode_factor: float = assumption(
+        1.0,
+        unit="x the table's samples per vCPU",
+        minimum=1e-3,
+        maximum=1e3,
+        source="own choice: rates of tables/training_input.csv as they stand",
+        applies_to=TRAINING,
+    )
+    storage_read_factor: float = assumption(
+        1.0,
+        unit="x the table's rates of storage",
+        minimum=1e-3,
+        maximum=1e3,
+        source="own choice: rates of tables/training_input.csv as they stand",
+        applies_to=TRAINING,
+    )
     pue: float = assumption(
         1.15,
         unit="ratio",
