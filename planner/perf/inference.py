@@ -198,7 +198,7 @@ def surface_of(
     shape = llm.columns([p.shape for p in plans])
     chunk = np.asarray([p.chunk for p in plans], dtype=np.float64)[:, None]
     tokens = float(work.input_tokens)
-    step_tokens = np.minimum(chunk, tokens * np.maximum(1.0, concurrency / work.output_tokens))
+    step_tokens = np.minimum(chunk, tokens * np.maximum(1.0, concurrency / shape.groups / work.output_tokens))
     speculation = speculation_of(work)
     decode = speculation.applied(llm.decode_step(shape, machine, concurrency, speculation.tokens_each))
     prefill = llm.prefill_of(shape, machine, tokens, step_tokens)
