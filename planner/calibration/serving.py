@@ -109,6 +109,9 @@ class Forward:
         self.multiplier = column("multiplier")
         self.load = np.array([c.load.value for c in cases])
         self.metric = np.array([c.metric for c in cases])
+        # Requests that all start at once share their prompts' time with half of the others; in steady state with all.
+        at_once = (self.load == Load.OFFLINE) & (self.requests > 0) & (self.requests <= 1.01 * self.concurrency)
+        self.interleaved = np.where(at_once, 0.5, 1.0)
         self.is_static = np.isin(self.load, [Load.STATIC, Load.DECODE, Load.PROMPT])
         self.open = np.flatnonzero(self.load == Load.OPEN)
 
@@ -118,7 +121,7 @@ class Forward:
         b, n_in, n_out = self.concurrency, self.input, self.output
         if len(self.open):
             b = b.copy()
-            b[self.open] = self._in_flight(m)
+            b[self.open] = self._in_flight(values)
         sequences = b * self.beams
         decode = llm.decode_step(self.shape, m, sequences).total / self.multiplier
         tokens = n_in * np.where(self.is_static, b, np.maximum(1.0, b / n_out))
@@ -148,17 +151,17 @@ class Forward:
                 requests_per_s * (n_in + n_out),
                 requests_per_s,
                 requests_per_s * n_in,
-                1e3 * (decode + np.where(self.is_static, 0.0, b / n_out * prefill)),
+                1e3 * (decode + np.where(self.is_static, 0.0, self.interleaved * b / n_out * prefill)),
             ],
             batch_ms,
         )
         return np.asarray(np.log(predicted), dtype=np.float64)
 
-    def _in_flight(self, m: llm.Machine) -> Array:
+    def _in_flight(self, values: Array) -> Array:
         """Return the requests in flight at which as many leave as arrive (Little's law), at most what the cache holds."""
         at = self.open
         shape = llm.Shape(**{name: getattr(self.shape, name)[at] for name in llm.Shape.__slots__})
-        part = llm.Machine(**{name: getattr(m, name)[at] for name in llm.Machine.__slots__})
+        part = machine(values[at], peaks_from(self.peaks[at]))
         most, n_in, n_out = self.concurrency[at], self.input[at], self.output[at]
         low, high = np.ones(len(at)), most.copy()
         for _ in range(OPEN_TURNS):

@@ -10,7 +10,6 @@ from enum import StrEnum
 from planner.calibration.model import Facts, Row
 from planner.calibration.serving_models import family_of, model_of
 from planner.calibration.serving_rows import (
-    DIES,
     MLPERF_TOKENS,
     SHAREGPT_TOKENS,
     accelerator_of,
@@ -23,8 +22,9 @@ from planner.calibration.serving_rows import (
     year_of,
 )
 from planner.models.spec import ModelSpec
+from planner.perf.engines import ENGINES
 from planner.perf.llm import Shape, shape_of
-from planner.perf.memory import GIB, activation_bytes, device_weights, kv_bytes_per_request
+from planner.perf.memory import GIB, cache_room_bytes, device_weights, kv_bytes_per_request, reserve_of
 from planner.perf.model import Hardware, Infeasible
 from planner.perf.precision import Format
 from pricing.model import AcceleratorKind
@@ -58,12 +58,13 @@ TIMED_DECODE = re.compile(
 REQUESTS = re.compile(r"\b(\d{2,6}) (?:requests|prompts|samples)", re.IGNORECASE)
 BEAMS = re.compile(r"beam width (\d+)", re.IGNORECASE)
 SPECULATIVE = re.compile(r"specul|medusa|eagle|mtp|draft", re.IGNORECASE)
+ATTENTION_GROUPS = re.compile(r"attention-DP|enable-dp-attention|--dp-size", re.IGNORECASE)
 MULTIPLIER = re.compile(r"(\d+(?:\.\d+)?) ?(?:x|×) (?:speed-?up )?(?:from|by|with) specul", re.IGNORECASE)
 
 CHAT_TOKENS = (64.0, 128.0)
 """Prompt and answer of a single-stream run that says neither: "a short prompt"; the figure hardly depends on them."""
-MEMORY_SHARE = 0.92
-RUNTIME_GIB = 0.5
+MEMORY_OTHERWISE = "pytorch"
+"""Engine whose use of memory is assumed of those that cannot be asked for."""
 STEP_TOKENS = 8192.0
 IN_FLIGHT = {"tensorrt-llm": 2048, "sglang": 2048, "vllm": 256, "lmdeploy": 256, "tgi": 128}
 """Most requests in flight by the engine's default (`max_batch_size`, `max_running_requests`, `max_num_seqs`)."""
@@ -71,7 +72,8 @@ IN_FLIGHT_OTHERWISE = 256
 LARGE_GIB, IN_FLIGHT_LARGE = 70.0, 1024
 """vLLM since 2025 on devices of 70 GiB and more but A100: `max_num_seqs` 1,024."""
 DEGREES = (1, 2, 4, 8, 16)
-LEAST_ROOM = 16.0
+QUANTISED_CACHE = ("fp8", "fp4", "mxfp4")
+LEAST_ROOM = 256.0
 """Requests for which a replica of an unstated degree should have room: MLPerf states only the total of accelerators."""
 
 
@@ -182,13 +184,22 @@ def layout_of(row: Row, chip_kind: AcceleratorKind) -> tuple[int, int | None, in
 
 
 def room_of(
-    spec: ModelSpec, form: Format, hardware: Hardware, *, tp: int, pp: int, tokens: float, kv_bits: float
+    spec: ModelSpec,
+    form: Format,
+    hardware: Hardware,
+    engine: str,
+    *,
+    split: tuple[int, int, int],
+    tokens: float,
+    kv_bits: float,
 ) -> float:
-    """Return how many requests of so many tokens the cache of one replica holds."""
-    left = hardware.memory_visible_gib * MEMORY_SHARE * GIB - device_weights(spec, form, tp).total / pp
-    left -= activation_bytes(spec, 2048, tp) + RUNTIME_GIB * GIB
-    each = kv_bytes_per_request(spec, tokens, 0.0, kv_bits, tp) / pp
-    return left / each if each > 0 else 1e6
+    """Return how many requests of so many tokens the cache of one replica holds, split over (tp, pp, groups)."""
+    tp, pp, groups = split
+    keeper = engine if engine in ENGINES else MEMORY_OTHERWISE
+    reserve = reserve_of(spec, hardware, keeper, tp=tp, ranks=tp * pp * groups)
+    fixed = device_weights(spec, form, tp, pp, groups).total + reserve.activations + reserve.runtime + reserve.graphs
+    each = kv_bytes_per_request(spec, tokens, 0.0, kv_bits, tp, pp=pp) + reserve.per_sequence
+    return groups * cache_room_bytes(hardware, keeper, fixed) / each if each > 0 else 1e6
 
 
 def cap_of(engine: str, generation: str, hardware: Hardware) -> int:
@@ -223,7 +234,7 @@ def cases_of(row: Row, facts: Facts) -> Iterator[tuple[Case, bool]]:
         batch = 1.0
     total, tp, pp = layout_of(row, chip.kind)
     cores = chip.kind is AcceleratorKind.NEURON and int(number(row.get("gpus_total")) or 1) == 1
-    fraction = 0.5 if cores else 1.0 / DIES.get(chip.name, 1)
+    fraction = 0.5 if cores else 1.0
     hardware = hardware_of(chip, total, fraction=fraction)
     if hardware is None:
         raise Unpredictable("accelerator without datasheet figures", chip.name)
@@ -231,21 +242,30 @@ def cases_of(row: Row, facts: Facts) -> Iterator[tuple[Case, bool]]:
     if isinstance(form, Infeasible):
         raise Unpredictable("format not supported", form.detail)
     kv_bits = kv_bits_of(row.get("precision_kv", ""), form)
+    if row.get("source", "").startswith("MLPerf") and form.native and form.compute in QUANTISED_CACHE:
+        kv_bits = 8.0  # its submissions keep the cache in fp8 wherever the weights are
     prompt, answer = lengths_of(row, metric, spec, batch)
     load = load_of(row, metric, batch)
-    notes = row.get("notes", "")
     if load is Load.STATIC and batch is None:
         raise Unpredictable("no batch stated", "a static batch without its size", eligible=False)
-    engine = "neuron" if chip.kind is AcceleratorKind.NEURON else engine_of(row.get("engine", ""))
+    notes = row.get("notes", "")
+    engine = "neuron" if chip.kind is AcceleratorKind.NEURON else engine_of(row.get("engine", ""), notes)
     generation = generation_of(engine, year_of(row))
     beams = float(found.group(1)) if (found := BEAMS.search(notes)) else 1.0
     cached = prompt + beams * answer
     if load in (Load.OFFLINE, Load.CLOSED, Load.OPEN, Load.LIMITED):
         cached = prompt + beams * answer / 2  # blocks are taken as tokens come
     degrees = [tp] if tp else [d for d in DEGREES if total % d == 0] or [total]
-    rooms = [room_of(spec, form, hardware, tp=d, pp=pp, tokens=cached, kv_bits=kv_bits) for d in degrees]
+    shared = bool(spec.experts and ATTENTION_GROUPS.search(notes))
+    splits = [(1, pp, d) if shared else (d, pp, 1) for d in degrees]
+    rooms = [room_of(spec, form, hardware, engine, split=s, tokens=cached, kv_bits=kv_bits) for s in splits]
     at = next((i for i, r in enumerate(rooms) if r >= LEAST_ROOM), len(rooms) - 1)
-    tp, room = degrees[at], rooms[at]
+    (tp, _, groups), room = splits[at], rooms[at]
+    weights_gib = device_weights(spec, form, tp, pp, groups).total / GIB
+    if weights_gib > hardware.memory_visible_gib:
+        raise Unpredictable(
+            "weights exceed the memory", f"{weights_gib:.0f} GiB a device of {hardware.memory_visible_gib:.0f}"
+        )
     stated = float(found.group(1)) if (found := REQUESTS.search(notes)) else 0.0
     waves = 1.0
     if load in (Load.STATIC, Load.DECODE, Load.PROMPT):
@@ -257,7 +277,7 @@ def cases_of(row: Row, facts: Facts) -> Iterator[tuple[Case, bool]]:
         in_flight = min(batch or 1e9, float(cap_of(engine, generation, hardware)), max(1.0, room // 1))
         if stated:
             in_flight = min(in_flight, stated)
-    replicas = max(1, total // (tp * pp))
+    replicas = max(1, total // (tp * pp * groups))
     if load in (Load.STATIC, Load.DECODE, Load.PROMPT):
         replicas = 1
     if load is Load.CLOSED:
@@ -282,8 +302,9 @@ def cases_of(row: Row, facts: Facts) -> Iterator[tuple[Case, bool]]:
                 pp=1 if stages_at_once else pp,
                 input_tokens=prompt,
                 output_tokens=answer,
+                groups=groups,
             ),
-            ranks=tp,
+            ranks=tp * groups,
             stages=pp,
             input_tokens=prompt,
             output_tokens=answer,

@@ -56,8 +56,6 @@ FORMATS = {
     "gguf-q4_k_m": "gguf-q4_k_m",
 }
 KV_BITS = {"fp32": 32.0, "fp16": 16.0, "bf16": 16.0, "fp8": 8.0, "int8": 8.0, "int4": 4.0}
-DIES = {"MI250": 2, "MI250X": 2}
-"""Boards whose halves are two devices to every program; a row's accelerator count is of boards or of halves alike: see `hardware_of`."""
 MLPERF_TOKENS = {  # mean prompt and answer of MLPerf's data sets, tokens (mlcommons/inference, language folder, read 2026-11)
     "gpt-j": (870.0, 69.0),  # CNN-DailyMail, prompt of the reference included
     "llama-2-70b": (294.4, 294.4),  # OpenOrca, 24,576 samples
@@ -78,9 +76,14 @@ def number(text: str | None) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def engine_of(name: str) -> str:
-    """Return the key of an engine: ours where we know it, else its own name in lower case without version."""
+def engine_of(name: str, notes: str = "") -> str:
+    """Return the key of an engine: ours where we know it, else its own name in lower case without version.
+
+    AutoAWQ has two kernels; its GEMV works on one token after another and is as good as another engine.
+    """
     low = name.strip().lower()
+    if "gemv kernel" in notes.lower():
+        return f"{engine_of(name)} gemv"
     if low in ("", "unknown"):
         return ""
     for start, key in ENGINES:
