@@ -22,6 +22,7 @@ from planner.perf.memory import ENGINE_SHARE, GIB
 from planner.perf.model import MemoryFit, MemoryLine, TrainingWork
 from planner.perf.parameters import Link, Parameters, Slot
 from planner.perf.training_activations import CHECKPOINTING, activations_of, kept_by
+from planner.perf.training_checkpoints import MOMENT_BYTES
 from planner.perf.training_work import (
     PARAMETER_EFFICIENT,
     adapter_parameters,
@@ -34,8 +35,6 @@ Array = npt.NDArray[np.float64]
 
 OPTIMIZERS = ("adamw", "adamw_8bit", "sgd", "adafactor")
 SHARDING = ("ddp", "zero1", "zero2", "zero3")
-MOMENT_BYTES = {"adamw": 8.0, "adamw_8bit": 2.0, "sgd": 4.0}
-"""Bytes of the moments of one trained parameter: two in fp32, two in 8 bits, one in fp32 (SGD with momentum)."""
 
 MEMORY_SLOTS = (
     Slot(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from planner.perf.model import Evaluation, RejectionReason
+from planner.perf.training_checkpoints import WriteTime
 from planner.tco.inference import ServingCost
 from planner.tco.training import RunHours, TrainingCost
 from pricing.market import CapacityBlock
@@ -90,7 +91,7 @@ class Run:
     evaluation: Evaluation
     hours: RunHours
     epochs: float
-    checkpoint_gb: float
+    written: WriteTime
     interruptions_per_hour: float
     cost: TrainingCost
 

@@ -8,22 +8,19 @@ from dataclasses import dataclass
 from decimal import Decimal
 from statistics import NormalDist
 
-from planner.models.spec import ModelSpec
 from planner.perf.model import Evaluation, Infeasible, Outcome, Rates, RejectionReason
-from planner.perf.training_work import adapter_parameters
+from planner.perf.training_checkpoints import Writer, WriteTime, write_time
 from planner.recommend.model import InterruptionRisk, Offer, Rejection, Run, Serving, Spread
 from planner.tco.assumptions import Assumptions
 from planner.tco.inference import RequestShape, ServingCost, compute_line, serving_cost
 from planner.tco.spot import interruptions_per_hour
-from planner.tco.training import RunHours, run_hours, training_cost
+from planner.tco.training import CheckpointHours, RunHours, run_hours, training_cost
 from pricing.market import CapacityBlock
 from pricing.money import Usd, from_measured
 
 ALMOST = 1e-9  # a count that misses a whole number by less is that number
 LONGEST_RUN_HOURS = 1e8
 """A run of more than 10,000 years is told as one that never ends."""
-FULL_STATE_BYTES = {"adamw": 12, "adamw_8bit": 6}
-"""Bytes per parameter in a training checkpoint: fp32 weights and two Adam moments, 4 bytes each or 1 byte each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +53,8 @@ class TrainingLoad:
     samples_per_epoch: float | None
     epochs: float
     checkpoint_gb: float
+    checkpoint_storage: str | None = None  # None: at the assumed rate
+    async_checkpoints: bool = False
     deadline_hours: float | None = None
     budget_usd: float | None = None
 
@@ -294,11 +293,11 @@ def train(
     risk = offer.interruption
     fraction = monthly_fraction if monthly_fraction is not None else 0.0 if risk is None else risk.fraction
     rate = interruptions_per_hour(fraction, evaluation.instances)
-    writers = evaluation.instances if (evaluation.layout.sharding or "").startswith("zero") else 1
+    written = checkpoint_time(offer, evaluation, load, assumptions)
     hours: RunHours = run_hours(
         compute_hours(evaluation, load, throughput_factor=throughput_factor),
         assumptions=assumptions,
-        checkpoint_gb=load.checkpoint_gb / writers,
+        checkpoint=CheckpointHours(durable=written.durable_s / 3600, blocking=written.blocking_s / 3600),
         interruptions_per_hour=rate,
     )
     if not hours.total <= longest_hours:
@@ -308,11 +307,31 @@ def train(
         evaluation=evaluation,
         hours=hours,
         epochs=load.epochs,
-        checkpoint_gb=load.checkpoint_gb,
+        written=written,
         interruptions_per_hour=rate,
         cost=training_cost(
             hours, price=offer.price, instances=evaluation.instances, epochs=load.epochs, source=price_source(offer)
         ),
+    )
+
+
+def checkpoint_time(offer: Offer, evaluation: Evaluation, load: TrainingLoad, assumptions: Assumptions) -> WriteTime:
+    """Return the time of one checkpoint: a state that is split over accelerators is written by all instances, a whole one by the first."""
+    layout, instance = evaluation.layout, offer.instance
+    split = (layout.sharding or "").startswith("zero") or (layout.tensor_parallel or 1) * (
+        layout.pipeline_parallel or 1
+    ) > 1
+    return write_time(
+        load.checkpoint_gb * 1e9,
+        storage=load.checkpoint_storage,
+        writer=Writer(
+            devices=float(instance.device_count),
+            local_nvme_gb=instance.local_nvme_gb,
+            network_gbps=instance.network_gbps,
+        ),
+        writers=evaluation.instances if split else 1,
+        asynchronous=load.async_checkpoints,
+        usual_gb_per_s=assumptions.checkpoint_write_gb_per_s,
     )
 
 
@@ -341,12 +360,3 @@ def run_spread(row: Run, load: TrainingLoad, assumptions: Assumptions) -> tuple[
             else Spread(usd_total=run.cost.usd_total.amount, usd_per_epoch=run.cost.usd_per_epoch.amount)
         )
     return out[0], out[1]
-
-
-def checkpoint_gb(spec: ModelSpec, *, method: str, optimizer: str, lora_rank: int) -> float:
-    """Return the size of one training checkpoint, GB: trained parameters x (fp32 weight and optimizer states).
-
-    LoRA and QLoRA store the adapters alone; full training the whole model.
-    """
-    trained = spec.parameters_total if method == "full" else adapter_parameters(spec, lora_rank)
-    return trained * FULL_STATE_BYTES[optimizer] / 1e9

@@ -290,14 +290,18 @@ def run_terms(row: Run, assumptions: Assumptions) -> Iterator[Term]:
         formula=f"{assumptions.startup_minutes:g} min",
         source="assumption",
     )
-    writers = row.instance_count if (row.evaluation.layout.sharding or "").startswith("zero") else 1
-    write = row.checkpoint_gb / writers / assumptions.checkpoint_write_gb_per_s / 3600
-    interval = checkpoint_interval_hours(assumptions, write)
+    write = row.written.blocking_s / 3600
+    interval = checkpoint_interval_hours(assumptions, write, least=row.written.durable_s / 3600)
+    waits = (
+        ""
+        if row.written.blocking_s == row.written.durable_s
+        else f"; training waits {row.written.blocking_s:.4g} s, the copy to host memory"
+    )
     yield Term(
         name="hours_checkpoints",
         value=hours.checkpoints,
         unit="h",
-        formula=f"one each {interval:.6g} h of work and one at the end; {row.checkpoint_gb:.6g} GB / {writers} writers / {assumptions.checkpoint_write_gb_per_s:g} GB/s",
+        formula=f"one each {interval:.6g} h of work and one at the end; {row.written.how}{waits}",
         source="assumptions; checkpoint = trained parameters x (fp32 weight + optimizer states)",
     )
     if hours.evaluation:

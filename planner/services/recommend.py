@@ -12,6 +12,7 @@ from datetime import datetime
 import planner
 from planner.models.spec import ModelKind, ModelSpec
 from planner.perf.model import InferenceWork, LatencyLimits, Outcome, TrainingWork
+from planner.perf.training_checkpoints import checkpoint_bytes
 from planner.ports import Document
 from planner.recommend.candidates import select
 from planner.recommend.errors import BadRequest
@@ -24,7 +25,6 @@ from planner.recommend.request import EstimateRequest, RecommendRequest
 from planner.recommend.sizing import (
     Load,
     TrainingLoad,
-    checkpoint_gb,
     reject,
     run_spread,
     serving_or_rejection,
@@ -362,9 +362,12 @@ def training_load(request: RecommendRequest | EstimateRequest, spec: ModelSpec) 
         tokens_per_epoch=request.dataset_tokens,
         samples_per_epoch=request.dataset_size,
         epochs=request.epochs,
-        checkpoint_gb=checkpoint_gb(
+        checkpoint_gb=checkpoint_bytes(
             spec, method=request.method, optimizer=request.optimizer, lora_rank=request.lora_rank
-        ),
+        )
+        / 1e9,
+        checkpoint_storage=request.checkpoint_storage,
+        async_checkpoints=request.async_checkpoints,
         deadline_hours=limits[0],
         budget_usd=limits[1],
     )

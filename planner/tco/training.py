@@ -31,6 +31,14 @@ class RunHours:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointHours:
+    """Hours of one checkpoint: until the storage has it, and how long training waits (less, where it is written in the background)."""
+
+    durable: float
+    blocking: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingCost:
     """The bill of a run, USD. `usd_per_epoch` carries its share of start-up, checkpoints, evaluation and lost work."""
 
@@ -41,17 +49,18 @@ class TrainingCost:
 
 
 def run_hours(
-    compute_hours: float, *, assumptions: Assumptions, checkpoint_gb: float, interruptions_per_hour: float
+    compute_hours: float, *, assumptions: Assumptions, checkpoint: CheckpointHours, interruptions_per_hour: float
 ) -> RunHours:
     """Return the hours of a run whose steps alone take `compute_hours`.
 
-    Checkpoints: one each interval of work and one at the end, each blocking for size / write rate. Evaluation is a
-    share of compute and is interrupted like it. Lost = Daly's expectation less the undisturbed time; 0 at rate 0.
+    Checkpoints: one each interval of work and one at the end, each blocking for its write (or for the copy that precedes a write in the
+    background). Evaluation is a share of compute and is interrupted like it. Lost = Daly's expectation less the undisturbed time; 0 at
+    rate 0. What was still being written in the background at an interruption is work to be done again, so it adds to the restart.
     """
     evaluation = compute_hours * assumptions.evaluation_fraction
     work = compute_hours + evaluation
-    write = checkpoint_gb / assumptions.checkpoint_write_gb_per_s / 3600
-    interval = checkpoint_interval_hours(assumptions, write)
+    write = checkpoint.blocking
+    interval = checkpoint_interval_hours(assumptions, write, least=checkpoint.durable)
     checkpoints = max(1, math.ceil(work / interval - 1e-9))
     lost = 0.0
     if interruptions_per_hour > 0:
@@ -60,7 +69,7 @@ def run_hours(
             work,
             interval_hours=even,
             write_hours=write,
-            restart_hours=assumptions.restart_minutes / MINUTES_PER_HOUR,
+            restart_hours=assumptions.restart_minutes / MINUTES_PER_HOUR + checkpoint.durable - checkpoint.blocking,
             rate_per_hour=interruptions_per_hour,
         )
         lost = max(0.0, disturbed - work - checkpoints * write)
@@ -73,10 +82,13 @@ def run_hours(
     )
 
 
-def checkpoint_interval_hours(assumptions: Assumptions, write_hours: float) -> float:
-    """Return the work between two checkpoints, hours: as assumed, or longer where writing would exceed its limit."""
+def checkpoint_interval_hours(assumptions: Assumptions, write_hours: float, *, least: float = 0.0) -> float:
+    """Return the work between two checkpoints, hours: as assumed, or longer where writing would exceed its limit.
+
+    `least`: hours until the storage has a checkpoint; the next does not begin before.
+    """
     assumed = assumptions.checkpoint_interval_minutes / MINUTES_PER_HOUR
-    return max(assumed, write_hours / assumptions.checkpoint_overhead_limit_fraction)
+    return max(assumed, write_hours / assumptions.checkpoint_overhead_limit_fraction, least)
 
 
 def training_cost(hours: RunHours, *, price: UsdPerHour, instances: int, epochs: float, source: str) -> TrainingCost:

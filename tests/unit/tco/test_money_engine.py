@@ -12,7 +12,7 @@ from planner.tco.assumptions import AssumptionError, Assumptions
 from planner.tco.commitments import effective_hourly, term_total
 from planner.tco.inference import RequestShape, compute_line, kwh_per_million_inferences, serving_cost
 from planner.tco.model import total
-from planner.tco.training import checkpoint_interval_hours, run_hours, training_cost
+from planner.tco.training import CheckpointHours, checkpoint_interval_hours, run_hours, training_cost
 from pricing.money import Usd, UsdPerHour
 
 prices = st.decimals(min_value="0.0001", max_value="500", places=6).map(UsdPerHour)
@@ -81,7 +81,7 @@ def test_input_and_output_tokens_make_the_request(*, price, instances, rate, isl
 )
 def test_a_run_costs_the_sum_of_its_lines(*, price, compute, instances, epochs, rate, gigabytes, evaluation):
     assumptions = Assumptions(evaluation_fraction=evaluation)
-    hours = run_hours(compute, assumptions=assumptions, checkpoint_gb=gigabytes, interruptions_per_hour=rate)
+    hours = run_hours(compute, assumptions=assumptions, checkpoint=written(gigabytes), interruptions_per_hour=rate)
     cost = training_cost(hours, price=price, instances=instances, epochs=epochs, source="t")
     assert cost.usd_total == total(cost.lines)
     assert all(
@@ -98,9 +98,51 @@ def test_a_run_costs_the_sum_of_its_lines(*, price, compute, instances, epochs, 
 
 @given(prices, st.decimals(min_value="0", max_value="100", places=4), st.floats(1, 1000))
 def test_a_dearer_hour_never_makes_a_cheaper_run(price, more, compute):
-    hours = run_hours(compute, assumptions=Assumptions(), checkpoint_gb=10, interruptions_per_hour=0)
+    hours = run_hours(compute, assumptions=Assumptions(), checkpoint=written(10), interruptions_per_hour=0)
     cheap = training_cost(hours, price=price, instances=2, epochs=1, source="t").usd_total
     assert cheap <= training_cost(hours, price=price + UsdPerHour(more), instances=2, epochs=1, source="t").usd_total
+
+
+def written(gigabytes: float) -> CheckpointHours:
+    """At 1 GB/s, training waiting for all of it."""
+    return CheckpointHours(durable=gigabytes / 3600, blocking=gigabytes / 3600)
+
+
+def test_a_checkpoint_in_the_background_blocks_for_its_copy_alone():
+    # 100 h of work, a checkpoint each half hour: 200. In the background each blocks for 1 s instead of 60 s.
+    waits = run_hours(
+        100,
+        assumptions=Assumptions(),
+        checkpoint=CheckpointHours(durable=60 / 3600, blocking=60 / 3600),
+        interruptions_per_hour=0,
+    )
+    beside = run_hours(
+        100,
+        assumptions=Assumptions(),
+        checkpoint=CheckpointHours(durable=60 / 3600, blocking=1 / 3600),
+        interruptions_per_hour=0,
+    )
+    assert waits.checkpoints == pytest.approx(200 * 60 / 3600)
+    assert beside.checkpoints == pytest.approx(200 / 3600)
+    # No checkpoint begins before the storage has the last one: at 2 h of writing 50 of them.
+    slow = run_hours(
+        100, assumptions=Assumptions(), checkpoint=CheckpointHours(durable=2.0, blocking=0.01), interruptions_per_hour=0
+    )
+    assert slow.checkpoints == pytest.approx(50 * 0.01)
+    # What was still being written is lost with an interruption: more rework than if it had been there at once.
+    risky = run_hours(
+        100,
+        assumptions=Assumptions(),
+        checkpoint=CheckpointHours(durable=0.4, blocking=0.001),
+        interruptions_per_hour=0.01,
+    )
+    safe = run_hours(
+        100,
+        assumptions=Assumptions(),
+        checkpoint=CheckpointHours(durable=0.001, blocking=0.001),
+        interruptions_per_hour=0.01,
+    )
+    assert risky.lost > safe.lost
 
 
 def test_a_large_checkpoint_stretches_the_interval():
