@@ -239,7 +239,11 @@ def stacked(shapes: Sequence[Shape]) -> Shape:
 
 def columns(shapes: Sequence[Shape]) -> Shape:
     """Return many shapes as one whose arrays broadcast against [shape, concurrency] (and [shape, concurrency, class])."""
-    return Shape(**{name: np.array([getattr(s, name) for s in shapes])[:, None] for name in Shape.__slots__})
+    distinct = {id(s): s for s in shapes}
+    place = {key: i for i, key in enumerate(distinct)}
+    at = np.array([place[id(s)] for s in shapes])
+    found = list(distinct.values())
+    return Shape(**{name: np.array([getattr(s, name) for s in found])[at][:, None] for name in Shape.__slots__})
 
 
 def touched_share(routed_share: Array, tokens: Array) -> Array:
