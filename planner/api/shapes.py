@@ -374,6 +374,25 @@ class Answer(Shape):
     rejections: list[Rejection]
 
 
+class ScalingRow(Shape):
+    """The same training on so many machines; figures are null where no layout fits (`why_not` says why)."""
+
+    instances: int
+    accelerators: int
+    samples_per_s: float | None
+    tokens_per_s: float | None
+    speedup: float | None = Field(description="against the first row that fits")
+    efficiency_fraction: float | None
+    mfu_fraction: float | None
+    step_ms: dict[str, float] | None = Field(description="total and its parts")
+    limited_by: str | None = Field(
+        description="compute, memory, tensor collectives, pipeline bubble, data-parallel traffic, expert exchange, kernel launches, activation offload, host, input pipeline or global batch"
+    )
+    limit_fraction: float | None
+    layout: Layout | None
+    why_not: str | None
+
+
 class EstimateAnswer(Shape):
     """One layout on one kind of machine; figures are null when it cannot work (`rejections` says why), cost where no price is known."""
 
@@ -402,6 +421,7 @@ class EstimateAnswer(Shape):
     energy: Energy | None
     notes: list[str]
     explanation: list[Term] = Field(default=[], description="with `explain` alone")
+    scaling: list[ScalingRow] = Field(default=[], description="with `scaling` alone: one row per number of machines")
     rejections: list[Rejection]
 
 

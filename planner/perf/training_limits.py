@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from planner.perf.training_step import StepTime
 
 PARTS: dict[str, tuple[str, tuple[str, ...], str]] = {
@@ -30,6 +32,10 @@ PARTS: dict[str, tuple[str, tuple[str, ...], str]] = {
 """By short name: what limits when this part does, the fields of `StepTime` that it adds up, and what it is."""
 
 
+WAITING_SHARE = 0.1
+"""Share of a step below which what it waits for does not limit it."""
+
+
 def parts_of(time: StepTime, at: int) -> dict[str, tuple[float, str]]:
     """Return the parts of one step: seconds and what they are."""
     return {name: (seconds_of(time, name, at), formula) for name, (_, _, formula) in PARTS.items()}
@@ -40,19 +46,16 @@ def seconds_of(time: StepTime, name: str, at: int) -> float:
     return sum(float(getattr(time, field)[at]) for field in PARTS[name][1])
 
 
-def limit_of(time: StepTime, at: int) -> tuple[str, float]:
+def limit_of(seconds: Mapping[str, float]) -> tuple[str, float]:
     """Return the largest part of a step beside its arithmetic, and its share; "compute" where arithmetic is most of the step.
 
     A step is limited by what it waits for: the largest of the other parts, unless all of them together are less than a tenth of it.
+    `seconds`: by short name, as `parts_of` gives them.
     """
-    total = float(time.total[at])
-    seconds = {name: seconds_of(time, name, at) for name in PARTS if name != "compute"}
-    waiting = sum(seconds.values())
-    name = max(seconds, key=lambda n: seconds[n])
+    total = sum(seconds.values())
+    waits = {name: value for name, value in seconds.items() if name != "compute"}
+    waiting = sum(waits.values())
+    name = max(waits, key=lambda n: waits[n])
     if waiting < WAITING_SHARE * total:
         return "compute", 1 - waiting / total
-    return PARTS[name][0], seconds[name] / total
-
-
-WAITING_SHARE = 0.1
-"""Share of a step below which what it waits for does not limit it."""
+    return PARTS[name][0], waits[name] / total

@@ -21,7 +21,7 @@ from planner.perf.model import (
 )
 from planner.perf.parameters import Parameters
 from planner.perf.training_activations import CHECKPOINTING
-from planner.perf.training_limits import limit_of, parts_of
+from planner.perf.training_limits import PARTS, limit_of, parts_of, seconds_of
 from planner.perf.training_memory import SHARDING, MemoryFactors, PeakTerms, memory_fit
 from planner.perf.training_operators import operator_terms
 from planner.perf.training_surface import Chosen, Prepared
@@ -166,7 +166,7 @@ def notes_of(spec: ModelSpec, work: TrainingWork, item: Prepared, chosen: Chosen
         notes.append(f"one sample = {spec.sample.description}")
     if chosen.samples_per_s[at] < chosen.free_per_s[at]:
         notes.append(item.loader.said(count))
-    limit, share = limit_of(chosen.time, at)
+    limit, share = limit_of({name: seconds_of(chosen.time, name, at) for name in PARTS})
     if limit not in {"compute", "memory"} and share >= NAMED_SHARE:
         notes.append(f"{limit} takes {share:.0%} of a step beyond what computation hides")
     if work.global_batch is None and in_tokens:

@@ -17,6 +17,7 @@ from typing import Any
 from planner.perf.engines import ENGINES
 from planner.recommend.as_of import WHICH, AsOf
 from planner.recommend.errors import BadRequest
+from planner.recommend.scaling import scaling_counts
 from pricing.model import PurchaseOption
 
 
@@ -466,7 +467,7 @@ class EstimateRequest:
     async_checkpoints: bool = same_as_recommend("async_checkpoints")
     scaling: str | None = option(
         None,
-        help="numbers of accelerators to compare: a range of powers of two (1..64) or a list (1,2,4,8)",
+        help="compare so many instances, or accelerators where an accelerator is named: powers of two (1..64) or a list (1,2,4,8)",
         group="training",
         example="1..64",
     )
@@ -509,6 +510,8 @@ class EstimateRequest:
                 why="goes with accelerator; an instance type has its own number",
                 expected="--instances sets how many instances",
             )
+        if self.scaling is not None:
+            scaling_counts(self.scaling)
         if self.mode == "training" and self.dataset_tokens is not None and self.dataset_size is not None:
             raise BadRequest(
                 field="dataset_tokens",

@@ -76,6 +76,31 @@ ANSWER_COLUMNS: tuple[str, ...] = ("id", "model.name", "prices.snapshot_id", "pr
 RECOMMEND_COLUMNS = ROW_COLUMNS + ANSWER_COLUMNS
 ESTIMATE_COLUMNS = tuple(c for c in ROW_COLUMNS if c != "rank") + ANSWER_COLUMNS
 
+SCALING_COLUMNS: tuple[str, ...] = (
+    *("instances", "accelerators", "samples_per_s", "tokens_per_s", "speedup", "efficiency_fraction", "mfu_fraction"),
+    *(
+        f"step_ms.{part}"
+        for part in ("total", "compute", "launch", "tensor", "bubble", "data", "expert", "offload", "optimizer", "host")
+    ),
+    *("limited_by", "limit_fraction"),
+    *(
+        f"layout.{name}"
+        for name in (
+            "precision",
+            "tensor_parallel",
+            "pipeline_parallel",
+            "expert_parallel",
+            "data_parallel",
+            "micro_batch",
+            "accumulation",
+            "checkpointing",
+            "sharding",
+        )
+    ),
+    "why_not",
+)
+"""Columns of a scaling table."""
+
 REFRESH_COLUMNS: tuple[str, ...] = (
     *("source", "region", "state", "rows", "excluded", "published", "why", "kept_as_of"),
     *("snapshot_id", "previous_snapshot_id", "published_at"),

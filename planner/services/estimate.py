@@ -20,6 +20,7 @@ from planner.recommend.model import Offer, Rejection, Sized
 from planner.recommend.offers import Terms, offer_or_rejection
 from planner.recommend.rejections import grouped
 from planner.recommend.request import EstimateRequest
+from planner.recommend.scaling import scaling_counts
 from planner.recommend.sizing import reject, run_or_rejection, serve, unit_rate
 from planner.recommend.today import Today
 from planner.services.applies import check_use, with_sample_size
@@ -52,12 +53,14 @@ from planner.services.recommend import (
     training_load,
     training_work,
 )
+from planner.services.scaling import scaling_field
 from planner.services.scope import resolved
 from planner.tco.assumptions import Assumptions
 from pricing.catalog import Catalog
 from pricing.model import Accelerator, AcceleratorKind, InstanceType, InterconnectKind, PurchaseOption, Quote
 
 OMITTED = ("rank", "pareto")
+USUAL_DEVICES = 8
 HOME = "aws"  # of several machines with the same accelerators, this cloud's first
 
 
@@ -120,6 +123,7 @@ def estimate(request: EstimateRequest, *, catalog: Catalog, spec: ModelSpec, now
         "evidence_id": evidence_id(),
         "prices": prices_document(catalog.meta, quotes, now),
         **{name: value for name, value in row.items() if name not in OMITTED},
+        **scaling_field(request, spec, machine.hardware, training_work(request, assumptions)),
         "rejections": [rejection_document(g) for g in grouped(rejections)],
     }
 
@@ -137,7 +141,7 @@ def machine_of(request: EstimateRequest, region: str, catalog: Catalog, now: dat
         return machine(request, instance, catalog, named=True)
     name = request.accelerator or ""
     chip = resolved("accelerator", name, catalog.accelerator)
-    count = request.count or 1
+    count = request.count or devices_of(request)
     having = [
         t
         for t in catalog.instance_types()
@@ -164,6 +168,11 @@ def machine_of(request: EstimateRequest, region: str, catalog: Catalog, now: dat
         return (t.provider != HOME, prices.get((t.provider, t.instance_type), Decimal(0)), t.instance_type, t.provider)
 
     return machine(request, min(known, key=preference), catalog, named=True)
+
+
+def devices_of(request: EstimateRequest) -> int:
+    """Return the accelerators of a machine when nobody says: one, or the eight of common hosts where many are compared."""
+    return 1 if request.scaling is None else min(USUAL_DEVICES, max(scaling_counts(request.scaling)))
 
 
 def machine(request: EstimateRequest, instance: InstanceType, catalog: Catalog, *, named: bool) -> Machine:

@@ -23,6 +23,8 @@ def run(args: Namespace) -> int:
 
     document = answer_estimate(request)
 
+    if "scaling" in document:
+        return show_scaling(document, args.format)
     works = document["layout"] is not None
 
     def rows() -> tuple[tuple[str, ...], list[list[str]]]:
@@ -40,4 +42,23 @@ def run(args: Namespace) -> int:
         from planner.cli.output import complain
 
         complain("planner estimate: it does not fit; --format table or json says why")
+    return Exit.ANSWER if works else Exit.NOTHING_FITS
+
+
+def show_scaling(document: Document, form: str) -> int:
+    """Render a comparison of numbers of machines; 3 when none of them fits."""
+    from planner.cli.render import show
+
+    def rows() -> tuple[tuple[str, ...], list[list[str]]]:
+        from planner.reports.flat import SCALING_COLUMNS, rows_of
+
+        return SCALING_COLUMNS, rows_of(document["scaling"], SCALING_COLUMNS)
+
+    def table(answer: Document, *, width: int, colour: bool) -> str:
+        from planner.cli.scaling_table import scaling_text
+
+        return scaling_text(answer, width=width, colour=colour)
+
+    show(document, form, rows=rows, table=table)
+    works = any(row["layout"] is not None for row in document["scaling"])
     return Exit.ANSWER if works else Exit.NOTHING_FITS

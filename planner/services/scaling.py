@@ -1,0 +1,120 @@
+"""`scaling`: the same training on more and more machines: speed-up, efficiency, the step in parts, and what limits it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from planner.models.spec import ModelSpec
+from planner.perf.model import Evaluation, Hardware, Outcome, TrainingWork
+from planner.ports import Document
+from planner.recommend.request import EstimateRequest
+from planner.recommend.scaling import scaling_counts
+from planner.services.documents import layout_document
+from pricing.model import InterconnectKind
+
+FIELDS = (
+    "instances", "accelerators", "samples_per_s", "tokens_per_s", "speedup", "efficiency_fraction", "mfu_fraction", "step_ms", "limited_by",
+    "limit_fraction", "layout", "why_not",
+)  # fmt: skip
+GLOBAL_BATCH, INPUT_PIPELINE, MEMORY = "global batch", "input pipeline", "memory"
+FREED = 1.1
+"""So much faster without the stated global batch: then it is what limits."""
+
+
+def scaling_field(request: EstimateRequest, spec: ModelSpec, hardware: Hardware, work: TrainingWork) -> Document:
+    """Return the field `scaling` of an estimate, or nothing where it is not asked for."""
+    if request.scaling is None:
+        return {}
+    rows = scaling_rows(spec, hardware, work, request.scaling, by_accelerator=request.instance is None)
+    return {"scaling": rows}
+
+
+def scaling_rows(
+    spec: ModelSpec, hardware: Hardware, work: TrainingWork, scaling: str, *, by_accelerator: bool
+) -> list[Document]:
+    """Return one row per number of instances, or of accelerators (those of a part of one machine, then of whole machines).
+
+    Speed-up and efficiency are against the smallest number that fits; a row that does not fit says why, and its figures are null.
+    """
+    machines = [machine_of(hardware, n, by_accelerator=by_accelerator) for n in scaling_counts(scaling)]
+    outcomes = evaluated(spec, machines, work)
+    free = evaluated(spec, machines, replace(work, global_batch=None)) if work.global_batch is not None else outcomes
+    base: tuple[float, int] | None = None
+    rows: list[Document] = []
+    for (device, count), outcome, unbound in zip(machines, outcomes, free, strict=True):
+        row: Document = dict.fromkeys(FIELDS)
+        row["instances"], row["accelerators"] = count, device.devices * count
+        if isinstance(outcome, Evaluation):
+            rate = outcome.performance.rates.samples_per_s or 0.0
+            base = base or (rate, device.devices * count)
+            row |= figures(outcome, work, unbound)
+            row["speedup"] = rate / base[0]
+            row["efficiency_fraction"] = rate / base[0] * base[1] / (device.devices * count)
+        else:
+            row["why_not"] = outcome.detail
+        rows.append(row)
+    return rows
+
+
+def machine_of(hardware: Hardware, n: int, *, by_accelerator: bool) -> tuple[Hardware, int]:
+    """Return the machine and how many of it: n instances; or n accelerators, a part of one machine or the fewest whole ones."""
+    if not by_accelerator:
+        return hardware, n
+    if n >= hardware.devices:
+        return hardware, -(-n // hardware.devices)
+    share = n / hardware.devices
+    alone = n == 1
+    return (
+        replace(
+            hardware,
+            devices=n,
+            vcpus=None if hardware.vcpus is None else max(1, round(hardware.vcpus * share)),
+            host_memory_gib=None if hardware.host_memory_gib is None else hardware.host_memory_gib * share,
+            interconnect_kind=InterconnectKind.NONE if alone else hardware.interconnect_kind,
+            interconnect_gb_s_bidirectional=None if alone else hardware.interconnect_gb_s_bidirectional,
+        ),
+        1,
+    )
+
+
+def evaluated(spec: ModelSpec, machines: Sequence[tuple[Hardware, int]], work: TrainingWork) -> list[Outcome]:
+    """Return the best layout on each of the machines."""
+    from planner.perf.training import evaluate_training  # noqa: PLC0415 - loads NumPy only when something is evaluated
+
+    out: list[Outcome] = []
+    whole = [m for m in machines if m[0] is machines[-1][0]]
+    parts = [m for m in machines if m[0] is not machines[-1][0]]
+    for device, count in parts:
+        out.append(evaluate_training(spec, [device], work, [count])[0][0])
+    if whole:
+        out.extend(evaluate_training(spec, [whole[0][0]], work, [count for _, count in whole])[0])
+    return out
+
+
+def figures(outcome: Evaluation, work: TrainingWork, unbound: Outcome) -> Document:
+    """Return the rates of a row, its step in parts and what limits it."""
+    from planner.perf.training_limits import PARTS, limit_of  # noqa: PLC0415 - as above
+
+    performance = outcome.performance
+    terms = {t.name: t.value for t in performance.terms if isinstance(t.value, float)}
+    seconds = {name: float(terms[f"{name}_time"]) for name in PARTS}
+    step = float(terms["step_time"])
+    limit, share = limit_of(seconds)
+    rate = performance.rates.samples_per_s or 0.0
+    freed = unbound.performance.rates.samples_per_s or 0.0 if isinstance(unbound, Evaluation) else 0.0
+    if rate < terms["samples_per_step"] / step * (1 - 1e-9):
+        limit, share = INPUT_PIPELINE, 1 - rate * step / terms["samples_per_step"]
+    elif freed > FREED * rate:
+        limit, share = GLOBAL_BATCH, 1 - rate / freed
+    elif limit == "compute" and outcome.layout.checkpointing != "none" and work.checkpointing is None:
+        limit = MEMORY  # it computes again what it has no room to keep
+    return {
+        "samples_per_s": rate,
+        "tokens_per_s": performance.rates.total_tokens_per_s,
+        "mfu_fraction": performance.mfu_fraction,
+        "step_ms": {"total": step * 1e3, **{name: value * 1e3 for name, value in seconds.items()}},
+        "limited_by": limit,
+        "limit_fraction": share,
+        "layout": layout_document(outcome.layout),
+    }
