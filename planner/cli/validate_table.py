@@ -14,6 +14,8 @@ from planner.cli.paint import QUIET, STRONG, Cell, Column, indented, rendered, t
 from planner.ports import Document
 from planner.reports.flat import VALIDATION_COLUMNS, cell
 
+RECALIBRATION_COLUMNS: tuple[str, ...] = ("workload", "parameters", "kept", *VALIDATION_COLUMNS[3:])
+"""Columns of `validate --recalibrate`: the errors of left-out rows before and after."""
 MOST_KEYS = 12
 """Keys of a dimension that a person reads; JSON and CSV have all."""
 MOST_GROUPS = 8
@@ -92,6 +94,47 @@ def summary(overall: Mapping[str, Any]) -> list[str]:
         f"half the intervals are narrower than a factor of {figure(overall['median_interval_factor'])} to each side"
     )
     return lines
+
+
+def recalibration_text(document: Document, *, width: int, colour: bool) -> str:
+    """Return what a recalibration did: left-out errors before and after, and the largest shifts."""
+    kept = "kept" if document["kept"] else "not kept"
+    head = (
+        f"{document['workload']}: {count(document['rows_used'], 'own figure')} of {count(document['groups'], 'group')}, "
+        f"{document['left_out']} left out in {document['folds']} folds"
+    )
+    parts: list[RenderableType] = [Text(head, style=STRONG)]
+    for said, name in (("shipped parameters", "before"), ("with your shifts", "after")):
+        errors = document[name]
+        parts.append(
+            indented(
+                f"{said}: median error {percent(errors['median_ape'])}, p90 {percent(errors['p90_ape'])}, "
+                f"bias {figure(errors['bias'])}, 80 % intervals hold {percent(errors['coverage_80'])}"
+            )
+        )
+    parts += [
+        indented(printable(f"{each['parameter']}, {each['level']} {each['key']}: x {each['factor']:.3f}"), style=QUIET)
+        for each in document["shifts"][:MOST_KEYS]
+    ]
+    parts.append(Text(printable(f"{kept}: {document['why']}"), style=STRONG))
+    if document["file"] is not None:
+        parts.append(Text(printable(f"{document['file']}; --forget removes it"), style=QUIET))
+    return rendered(parts, width=width, colour=colour)
+
+
+def recalibration_rows(document: Document) -> list[list[str]]:
+    """Return the errors before and after, one row each."""
+    common = {"workload": document["workload"], "kept": document["kept"]}
+    return [
+        [cell((common | {"parameters": name} | document[name]).get(c)) for c in RECALIBRATION_COLUMNS]
+        for name in ("before", "after")
+    ]
+
+
+def forgotten_text(document: Document, *, width: int, colour: bool) -> str:
+    """Return which files are gone."""
+    lines = [printable(f"removed {path}") for path in document["removed"]] or ["nothing was kept: nothing to remove"]
+    return rendered([Text(line) for line in lines], width=width, colour=colour)
 
 
 def columns(name: str, rows: Sequence[Mapping[str, Any]]) -> list[Column]:

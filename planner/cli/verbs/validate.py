@@ -37,6 +37,13 @@ def add_flags(parser: ArgumentParser) -> None:
     what.add_argument("--folds", metavar="N", help=f"how many parts are left out in turn (default {FOLDS})")
     what.add_argument("--sample", metavar="N", help="of each shipped table about so many rows, in whole groups")
     what.add_argument("--seed", metavar="N", help="another order of chance for folds and samples (default 0)")
+    own = parser.add_argument_group("your own measurements")
+    own.add_argument(
+        "--recalibrate",
+        action="store_true",
+        help="fit the measurements on top of the shipped parameters and keep them, apart from ours, where left-out rows gain by it",
+    )
+    own.add_argument("--forget", action="store_true", help="remove what --recalibrate kept")
     parser.add_argument_group("output").add_argument(
         "--out",
         metavar="FILE.csv",
@@ -50,6 +57,8 @@ def run(args: Namespace) -> int:
     from planner.cli.output import complain
 
     try:
+        if args.forget or args.recalibrate:
+            return recalibrated(args)
         answers = list(answered(args))
     except KeyboardInterrupt:
         complain("planner validate: interrupted; nothing was written")
@@ -79,6 +88,12 @@ def checked(args: Namespace) -> None:
         if not least <= value <= most:
             raise UsageError(f"--{flag}: {value} must be between {least} and {most:,}")
         setattr(args, flag, value)
+    if args.forget and (args.measurements is not None or args.recalibrate):
+        raise UsageError("--forget goes alone: it removes what --recalibrate kept")
+    if args.recalibrate and args.measurements is None:
+        raise UsageError("--recalibrate needs --measurements FILE.csv: the rows to fit")
+    if (args.recalibrate or args.forget) and args.out is not None:
+        raise UsageError("--out goes with a validation, not with --recalibrate or --forget")
     if args.measurements is not None:
         for flag in ("workload", "leave_out", "sample", "folds", "seed"):
             if getattr(args, flag) is not None:
@@ -121,6 +136,45 @@ def answered(args: Namespace) -> list[Validated]:
         )
         for each in chosen
     ]
+
+
+def recalibrated(args: Namespace) -> int:
+    """Fit the user's rows and keep them, or forget them, and say what was done."""
+    from planner.bootstrap import data_dir, utc_now, validation_facts
+    from planner.cli.render import show
+    from planner.cli.validate_table import (
+        RECALIBRATION_COLUMNS,
+        forgotten_text,
+        recalibration_rows,
+        recalibration_text,
+    )
+    from planner.services import recalibrate
+    from planner.services.validate import LARGEST_BYTES, read_measurements
+    from pricing.plain_files import read_text
+
+    if args.forget:
+        gone = recalibrate.forget(data_dir())
+        show(gone, args.format, rows=lambda: (("removed",), [[path] for path in gone["removed"]]), table=forgotten_text)
+        return Exit.ANSWER
+    path = Path(args.measurements)
+    measurements = read_measurements(path)
+    tell = Progress(measurements.workload)
+    document = recalibrate.recalibrate(
+        path,
+        measurements,
+        read_text(path, most_bytes=LARGEST_BYTES),
+        validation_facts(),
+        data=data_dir(),
+        now=utc_now(),
+        told=lambda done, of: tell("own rows left out", done, of),
+    )
+    show(
+        document,
+        args.format,
+        rows=lambda: (RECALIBRATION_COLUMNS, recalibration_rows(document)),
+        table=recalibration_text,
+    )
+    return Exit.ANSWER
 
 
 class Progress:

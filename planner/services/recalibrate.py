@@ -1,0 +1,138 @@
+"""`recalibrate`: a user's own rows fitted on top of the shipped parameters, kept in the data directory and apart from ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from planner.calibration.columns import Measurements
+from planner.calibration.model import Facts, Workload
+from planner.calibration.own import recalibrated
+from planner.calibration.trials import physics_of
+from planner.perf.parameters import Parameters, from_json, shipped, to_json
+from planner.ports import Document
+from planner.services.validate import write_whole
+from pricing.errors import NotReadable
+from pricing.plain_files import read_text
+
+FOLDER = "calibration"
+LARGEST_BYTES = 64 * 2**20
+
+
+class TooFewRows(NotReadable):
+    """A file of measurements has too little to fit on."""
+
+
+def parameters_file(data: Path, workload: Workload) -> Path:
+    """Return where a user's own parameters are kept."""
+    return data / FOLDER / f"own_{workload.value}.json"
+
+
+def rows_file(data: Path, workload: Workload) -> Path:
+    """Return where a user's own rows are kept, which answer requests of the same work."""
+    return data / FOLDER / f"own_rows_{workload.value}.csv"
+
+
+def recalibrate(
+    path: Path,
+    measurements: Measurements,
+    content: str,
+    facts: Facts,
+    *,
+    data: Path,
+    now: datetime,
+    told: Callable[[int, int], None] | None = None,
+) -> Document:
+    """Fit the rows of a file, and keep parameters and rows where left-out rows are predicted no worse than before.
+
+    The document says what was fitted, the left-out errors before and after, and whether it was kept.
+    """
+    workload = measurements.workload
+    physics = physics_of(workload)
+    reading = physics.read(measurements.rows, facts)
+    ours = shipped(workload.value)
+    if not reading.cases:
+        raise TooFewRows(path=str(path), why="has no row that can be predicted; `planner validate` says why")
+    problem = physics.problem(reading)
+    finite = np.isfinite(problem.log_measured)
+    if not finite.all():
+        raise TooFewRows(path=str(path), why="has figures that are not above zero")
+    try:
+        found = recalibrated(problem, ours, told=told)
+    except ValueError as e:
+        raise TooFewRows(path=str(path), why=str(e)) from e
+    own = replace(
+        found.parameters,
+        version=based_on(ours),
+        fitted_on=now.date().isoformat(),
+        data_sha256=measurements.sha256,
+    )
+    if found.better:
+        target = parameters_file(data, workload)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as e:
+            raise NotReadable(path=str(target.parent), why=f"cannot be made: {e.strerror or e}") from e
+        write_whole(rows_file(data, workload), content)
+        write_whole(target, to_json(own))
+    return {
+        "workload": workload.value,
+        "kept": found.better,
+        "why": "left-out rows are predicted at least as well"
+        if found.better
+        else "left-out rows would be predicted worse than by the shipped parameters: nothing was written",
+        "rows_used": found.parameters.rows,
+        "groups": found.parameters.groups,
+        "rows_skipped": len(reading.skipped),
+        "left_out": found.left_out,
+        "folds": found.folds,
+        "before": asdict(found.before),
+        "after": asdict(found.after),
+        "shifts": shifts_of(own, ours),
+        "data_sha256": measurements.sha256,
+        "file": str(parameters_file(data, workload)) if found.better else None,
+    }
+
+
+def forget(data: Path) -> Document:
+    """Remove a user's own parameters and rows, and say which there were."""
+    removed = []
+    for workload in Workload:
+        for path in (parameters_file(data, workload), rows_file(data, workload)):
+            if path.is_file():
+                path.unlink()
+                removed.append(str(path))
+    return {"removed": removed}
+
+
+def own_parameters(data: Path, workload: Workload) -> Parameters | None:
+    """Return a user's own parameters; None where there are none, or where they stand on other shipped ones than these."""
+    path = parameters_file(data, workload)
+    if not path.is_file():
+        return None
+    try:
+        found = from_json(read_text(path, most_bytes=LARGEST_BYTES))
+    except (ValueError, KeyError, TypeError) as e:
+        raise NotReadable(path=str(path), why="is damaged; `planner validate --forget` removes it") from e
+    return found if found.version == based_on(shipped(workload.value)) else None
+
+
+def based_on(ours: Parameters) -> str:
+    """Return the version of own parameters: own ones hold only on the shipped ones that they were fitted on."""
+    return f"own, on {ours.version} of {ours.fitted_on} ({ours.data_sha256[:12]}, noise {ours.noise_sd:.6g})"
+
+
+def shifts_of(own: Parameters, ours: Parameters) -> list[dict[str, Any]]:
+    """Return what the own rows moved, as factors in link space, the largest first."""
+    moved = []
+    for (slot, level, key), deviation in own.deviations.items():
+        before = ours.deviations.get((slot, level, key))
+        shift = deviation.x - (before.x if before else 0.0)
+        if abs(shift) > 1e-3:
+            moved.append({"parameter": slot, "level": level, "key": key or "own", "factor": float(np.exp(shift))})
+    return sorted(moved, key=lambda item: (-abs(np.log(float(str(item["factor"])))), str(item["parameter"])))

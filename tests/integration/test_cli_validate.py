@@ -1,0 +1,98 @@
+"""`planner validate` as a person meets it: answers, refusals in one line, files that are whole, own rows kept apart and forgotten."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from planner.calibration.columns import COLUMNS, shipped_measurements
+from planner.calibration.model import Workload
+
+
+def planner(*words: str, data: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "planner", "validate", *words],
+        capture_output=True,
+        text=True,
+        env={"PLANNER_DATA_DIR": str(data), "PATH": "/usr/bin:/bin", "COLUMNS": "120", "OPENBLAS_NUM_THREADS": "1"},
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a file of 60 training rows of one source whose rates are a fifth lower than published."""
+    table = shipped_measurements(Workload.TRAINING)
+    rows = [row for row in table.rows if row["source_family"] == "maxtext"]
+    path = tmp_path_factory.mktemp("own") / "own.csv"
+    with path.open("w", newline="", encoding="utf-8") as out:
+        writer = csv.DictWriter(out, COLUMNS[Workload.TRAINING])
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({**row, "source": "ours", "metric_value": str(0.8 * float(row["metric_value"]))})
+    return path
+
+
+def test_errors_as_json_and_rows_as_a_file(file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "rows.csv"
+    done = planner("--measurements", str(file), "--format", "json", "--out", str(out), data=tmp_path)
+    assert done.returncode == 0, done.stderr
+    overall = json.loads(done.stdout)["overall"]
+    with out.open(newline="", encoding="utf-8") as rows:
+        written = list(csv.DictReader(rows))
+    assert len(written) == overall["rows_used"] > 0
+    errors = sorted(abs(float(r["predicted"]) / float(r["measured"]) - 1) for r in written)
+    middle = (errors[(len(errors) - 1) // 2] + errors[len(errors) // 2]) / 2
+    assert overall["median_ape"] == pytest.approx(middle, rel=1e-3)
+    inside = [float(r["low"]) <= float(r["measured"]) <= float(r["high"]) for r in written]
+    assert overall["coverage_80"] == pytest.approx(sum(inside) / len(inside), abs=1e-3)
+
+
+def test_a_table_says_how_many_rows_and_the_errors(file: Path, tmp_path: Path) -> None:
+    done = planner("--measurements", str(file), data=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("training: ")
+    assert "median error" in done.stdout
+    assert "each of" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--measurements", "no.csv"), "no.csv: No such file or directory"),
+        (("--measurements", "."), ".: is a folder"),
+        (("--measurements", "pyproject.toml"), "line 1: is the header of no known column set"),
+        (("--leave-out", "group"), "'group' is not one of groups, sources, chips, models; did you mean groups?"),
+        (("--workload", "llm"), "--workload: 'llm' is not one of serving, samples, training"),
+        (("--sample", "3"), "--sample: 3 must be between 20 and"),
+        (("--recalibrate",), "--recalibrate needs --measurements"),
+        (("--measurements", "x.csv", "--folds", "3"), "--folds goes with the shipped tables"),
+        (("--forget", "--recalibrate"), "--forget goes alone"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_exit_2(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    done = planner(*words, data=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_own_rows_are_kept_apart_and_forgotten(file: Path, tmp_path: Path) -> None:
+    done = planner("--measurements", str(file), "--recalibrate", "--format", "json", data=tmp_path)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["kept"]
+    assert document["after"]["median_ape"] < document["before"]["median_ape"]
+    assert document["after"]["bias"] == pytest.approx(1.0, abs=0.1)
+    kept = tmp_path / "calibration"
+    assert {p.name for p in kept.iterdir()} == {"own_training.json", "own_rows_training.csv"}
+    assert (kept / "own_rows_training.csv").read_bytes() == file.read_bytes()
+    assert json.loads((kept / "own_training.json").read_text())["data_sha256"] == document["data_sha256"]
+    assert planner("--forget", data=tmp_path).returncode == 0
+    assert list(kept.iterdir()) == []
