@@ -41,10 +41,7 @@ def novelty_of(parameters: Parameters, keys: Mapping[str, Sequence[str]], rows: 
 
     A level that the parameters do not have, or that the keys do not give, says nothing; an empty key ("" for a user's request) is new.
     """
-    levels = {level for slot in parameters.slots for level in slot.levels}
-    known: dict[str, set[str]] = {}
-    for _, level, key in parameters.deviations:
-        known.setdefault(level, set()).add(key)
+    levels, known = _spoken_of(parameters)
 
     def new(level: str) -> list[bool]:
         if level not in levels or level not in keys:
@@ -64,6 +61,24 @@ def novelty_of(parameters: Parameters, keys: Mapping[str, Sequence[str]], rows: 
         else KNOWN_SOURCE
         for source, chip, model in zip(new(SOURCE_LEVEL), new(CHIP_LEVEL), new(MODEL_LEVEL), strict=True)
     ]
+
+
+_SPOKEN: dict[int, tuple[Parameters, set[str], dict[str, set[str]]]] = {}
+_MOST_KEPT = 8
+
+
+def _spoken_of(parameters: Parameters) -> tuple[set[str], dict[str, set[str]]]:
+    """Return the levels of some parameters and the keys of each that measurements speak of; kept for the last few parameters."""
+    kept = _SPOKEN.get(id(parameters))
+    if kept is None or kept[0] is not parameters:
+        levels = {level for slot in parameters.slots for level in slot.levels}
+        known: dict[str, set[str]] = {}
+        for _, level, key in parameters.deviations:
+            known.setdefault(level, set()).add(key)
+        while len(_SPOKEN) >= _MOST_KEPT:
+            del _SPOKEN[next(iter(_SPOKEN))]
+        kept = _SPOKEN[id(parameters)] = (parameters, levels, known)
+    return kept[1], kept[2]
 
 
 def multiples_of(parameters: Parameters, novelty: Sequence[str]) -> tuple[Array, Array]:
