@@ -17,7 +17,9 @@ from planner.calibration.serving_cases import METRICS, STEP_TOKENS, UNITS, Case,
 from planner.perf import llm
 from planner.perf.intervals import bounds, novelty_of
 from planner.perf.parameters import Parameters
-from planner.perf.serving_rates import COLUMN, SLOTS, machine, peaks_from, peaks_of, silicon_of, topology_of
+from planner.perf.serving_parameters import LEVELS
+from planner.perf.serving_parameters import keys_of as layout_keys
+from planner.perf.serving_rates import COLUMN, SLOTS, machine, peaks_from, peaks_of
 
 Array = npt.NDArray[np.float64]
 
@@ -78,16 +80,15 @@ def keys_of(reading: Reading) -> dict[str, list[str]]:
         out[level] = keys
 
     cases: list[Case] = list(reading.cases)  # type: ignore[arg-type]  # ours
-    put("architecture", [silicon_of(c.hardware) for c in cases])
-    put("chip", [c.hardware.accelerator for c in cases])
-    put("engine", [c.engine for c in cases])
-    put("generation", [c.generation for c in cases])
-    put("engine_chip", [f"{c.engine} on {c.hardware.accelerator}" for c in cases])
-    put("stored", [c.form.weights if not c.form.native else "" for c in cases])
-    put("precision", [f"{c.form.weights} on {silicon_of(c.hardware)}" for c in cases])
-    put("topology", [topology_of(c.hardware, c.ranks * c.stages) for c in cases])
+    described = [
+        layout_keys(
+            c.hardware, c.form, engine=c.engine, generation=c.generation, ranks=c.ranks * c.stages, family=c.family
+        )
+        for c in cases
+    ]
+    for i, level in enumerate(LEVELS):
+        put(level, [each[i] for each in described])
     put("limit", [c.limit for c in cases])
-    put("family", [c.family for c in cases])
     put("model", [each.model for each in reading.labels])
     put("source", [each.source for each in reading.labels])
     put("group", [each.group for each in reading.labels])

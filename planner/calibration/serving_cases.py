@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from planner.calibration.model import Facts, Row
-from planner.calibration.serving_models import family_of, model_of
+from planner.calibration.serving_models import model_of
 from planner.calibration.serving_rows import (
     MLPERF_TOKENS,
     SHAREGPT_TOKENS,
     accelerator_of,
     engine_of,
     format_of,
-    generation_of,
     hardware_of,
     kv_bits_of,
     number,
@@ -27,6 +26,7 @@ from planner.perf.llm import Shape, shape_of
 from planner.perf.memory import GIB, cache_room_bytes, device_weights, kv_bytes_per_request, reserve_of
 from planner.perf.model import Hardware, Infeasible
 from planner.perf.precision import Format
+from planner.perf.serving_parameters import NEW_SINCE, family_of, generation_of
 from pricing.model import AcceleratorKind
 
 
@@ -205,7 +205,7 @@ def room_of(
 def cap_of(engine: str, generation: str, hardware: Hardware) -> int:
     """Return the most requests in flight by the engine's default."""
     large = hardware.memory_visible_gib >= LARGE_GIB and not hardware.accelerator.startswith("A100")
-    if engine == "vllm" and generation.endswith("since 2025") and large:
+    if engine == "vllm" and generation == generation_of(engine, NEW_SINCE) and large:
         return IN_FLIGHT_LARGE
     return IN_FLIGHT.get(engine, IN_FLIGHT_OTHERWISE)
 

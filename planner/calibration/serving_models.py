@@ -126,17 +126,3 @@ def routed_shape(total_b: float, active_b: float) -> ModelSpec:
     return parse_config(
         json.dumps(config), source="parameter counts", name=f"{total_b:g}e9 parameters, {active_b:g}e9 active"
     )
-
-
-def family_of(name: str, spec: ModelSpec) -> str:
-    """Return the family of a model for labels and deviations: the first word of its name, with "moe" where experts are routed."""
-    plain = name.rpartition("/")[2].lower().removeprefix("meta-")
-    word = re.match(r"[a-z]+(?:-(?=[a-z]+))?[a-z]*", plain)
-    family = {"codellama": "llama", "tinyllama": "llama", "llama": "llama"}.get(
-        word.group() if word else "", word.group() if word else plain
-    )
-    if "distill-llama" in plain:
-        family = "llama"
-    if "distill-qwen" in plain or plain.startswith("qwq"):
-        family = "qwen"
-    return f"{family} moe" if spec.experts else family

@@ -13,9 +13,6 @@ from planner.perf.model import Hardware, Infeasible
 from planner.perf.precision import Format, is_native, resolve, sixteen_bit
 from pricing.model import Accelerator, AcceleratorKind, InterconnectKind
 
-NEW_SINCE = 2025
-"""Engines were rewritten about then (vLLM V1, TensorRT-LLM's PyTorch backend): rows before and since are two generations."""
-
 ENGINES = (  # first word of the engine's name that fits, in lower case
     ("tensorrt", "tensorrt-llm"),
     ("trt", "tensorrt-llm"),
@@ -99,13 +96,6 @@ def year_of(row: Row) -> int | None:
     """Return the year of a row's date (the first of a range)."""
     found = re.search(r"20[12]\d", row.get("date", ""))
     return int(found.group()) if found else None
-
-
-def generation_of(engine: str, year: int | None) -> str:
-    """Return the key of an engine before or since `NEW_SINCE`; "" where it is not known."""
-    if not engine or year is None:
-        return ""
-    return f"{engine} since {NEW_SINCE}" if year >= NEW_SINCE else f"{engine} before {NEW_SINCE}"
 
 
 def format_of(spec: ModelSpec, hardware: Hardware, text: str) -> Format | Infeasible:

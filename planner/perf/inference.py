@@ -23,6 +23,7 @@ from planner.perf.operating_point import Point
 from planner.perf.precision import BITS_PER_WEIGHT
 from planner.perf.samples import evaluate_samples
 from planner.perf.serving_candidates import Candidate, candidates_of, machine_of, why_too_long
+from planner.perf.serving_interval import factors_of
 from planner.perf.serving_refusals import main_reason, out_of_memory, too_slow
 from planner.perf.serving_room import Plan, Plans
 from planner.perf.spans import networked
@@ -40,8 +41,8 @@ SAME = 1e-9
 """Relative difference below which two layouts are equally good."""
 AMPLE = 16
 """Requests at which a replica over several machines has room enough: more machines are not tried then, though each would do a bit more."""
-MOST_ROWS = 4096
-"""Candidates of one array pass."""
+MOST_ROWS = 128
+"""Candidates of one array pass: as many as stay in a core's cache with all their intermediate results."""
 
 
 @dataclass(slots=True)
@@ -114,8 +115,11 @@ def _evaluate_distinct(spec: ModelSpec, hardware: Sequence[Hardware], work: Infe
         }
         _search(spec, short, work, plans, best, spanning=True)
     searched = work.tensor_parallel is None and work.pipeline_parallel is None
+    points = [b.point for b in best if b.point is not None]
+    factors = iter(factors_of(points, work))
     return [
-        evaluation_of(spec, b.point, work) if b.point else main_reason(b.infeasible, searched=searched) for b in best
+        evaluation_of(spec, b.point, work, next(factors)) if b.point else main_reason(b.infeasible, searched=searched)
+        for b in best
     ]
 
 
@@ -150,7 +154,7 @@ def candidates_that_fit(
     refused: list[tuple[int, Infeasible]] = []
     found: list[Candidate] = []
     for row, h in hardware.items():
-        for item in candidates_of(spec, row, h, work, spanning=spanning):
+        for item in candidates_of(spec, row, h, work, spanning=spanning, known=plans.splits):
             if isinstance(item, Infeasible):
                 refused.append((row, item))
             else:
@@ -298,8 +302,10 @@ def _point(
 
 def _within_limits(moments: Moments, work: InferenceWork) -> npt.NDArray[np.bool_]:
     limits = work.limits
-    at = quantile_of(moments, limits.percentile / 100)
     ok = np.ones(moments.ttft_mean.shape, dtype=np.bool_)
+    if limits.ttft_ms is None and limits.tpot_ms is None and limits.e2e_ms is None:
+        return ok
+    at = quantile_of(moments, limits.percentile / 100)
     if limits.ttft_ms is not None:
         ok &= at.ttft * 1e3 <= limits.ttft_ms
     if limits.tpot_ms is not None and work.output_tokens > 1:

@@ -299,7 +299,7 @@ def exchanges_s(shape: Shape, machine: Machine, tokens: Array) -> Array:
     return np.where(shape.groups > 1, time, 0.0)
 
 
-def decode_step(shape: Shape, machine: Machine, concurrency: Array, tokens_each: float = 1.0) -> Step:
+def decode_step(shape: Shape, machine: Machine, concurrency: Array, tokens_each: float | Array = 1.0) -> Step:
     """Return one decode step of `concurrency` requests at their mean context: the time in which each gets one token.
 
     `tokens_each`: tokens of a request that one step works on (1; more when proposed tokens are verified). They read its cache once.

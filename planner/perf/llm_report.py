@@ -7,15 +7,14 @@ import numpy as np
 from planner.models import counting
 from planner.models.spec import ModelKind, ModelSpec
 from planner.perf import llm
-from planner.perf.efficiencies import engine_evidence, interval_of
 from planner.perf.engines import SPLIT_BY_LAYERS
 from planner.perf.llm_terms import terms_of
 from planner.perf.memory import has_windows, inference_memory
 from planner.perf.model import Basis, Evaluation, InferenceWork, LateTerms, Layout, Percentiles, Performance, Rates
 from planner.perf.operating_point import Point
 from planner.perf.precision import KV_BITS
+from planner.perf.serving_parameters import evidence_notes, source_of
 from planner.perf.speculation import DRAFT_SHARE
-from pricing.model import AcceleratorKind
 
 IDLE_POWER_SHARE = 0.3
 DECODE_POWER_SHARE = 0.7
@@ -24,7 +23,7 @@ PREFILL_POWER_SHARE = 1.0
 (POLCA, arXiv:2308.12908): prompt phases reach TDP, token phases stay well below it."""
 
 
-def evaluation_of(spec: ModelSpec, point: Point, work: InferenceWork) -> Evaluation:
+def evaluation_of(spec: ModelSpec, point: Point, work: InferenceWork, factors: tuple[float, float]) -> Evaluation:
     """Return the evaluation of one instance, or of those that a replica spans, at an operating point."""
     c = point.candidate
     h, out, split = c.hardware, work.output_tokens, c.split
@@ -53,7 +52,7 @@ def evaluation_of(spec: ModelSpec, point: Point, work: InferenceWork) -> Evaluat
         concurrency=point.concurrency,
         weights=point.weights,
     )
-    low, high = interval_of(h, work.engine, c.form.weights, routed=bool(spec.experts))
+    low, high = factors
     performance = Performance(
         basis=Basis.MODELLED,
         rates=Rates(
@@ -71,8 +70,8 @@ def evaluation_of(spec: ModelSpec, point: Point, work: InferenceWork) -> Evaluat
         / (h.peak_tflops[c.form.compute] * 1e12 * h.devices * split.instances),
         prefill_time_fraction=prefill_share,
         power_w=power_w(point, prefill_share),
-        sources=c.efficiency.sources,
-        terms=LateTerms(lambda: terms_of(spec, point, work, source=c.efficiency.sources[0])),
+        sources=(source_of(),),
+        terms=LateTerms(lambda: terms_of(spec, point, work, source=source_of())),
     )
     layout = Layout(
         engine=work.engine,
@@ -129,16 +128,7 @@ def notes_of(spec: ModelSpec, point: Point, work: InferenceWork) -> tuple[str, .
     if work.engine == "tgi":
         notes.append("Text Generation Inference is maintained no further; its makers point to vLLM and SGLang")
     notes.extend(split_notes(spec, point, work))
-    e, chip = c.efficiency, c.hardware.accelerator
-    if not e.evidence_rows:
-        notes.append(f"no published LLM measurement of {chip} is behind its efficiency; the interval is wider for that")
-    elif not e.believed:
-        notes.append(
-            f"few measurements behind it: {e.evidence_rows} of {chip}, from {e.evidence_groups} benchmark"
-            f"{'s' if e.evidence_groups > 1 else ''}; drawn to chips of its architecture, the interval is wider for that"
-        )
-    if c.hardware.kind is AcceleratorKind.GPU:
-        notes.extend(engine_evidence(work.engine, routed=bool(spec.experts)))
+    notes.extend(evidence_notes(c.hardware, work.engine))
     return tuple(notes)
 
 

@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from planner.models.spec import ModelSpec
 from planner.perf import engines, llm
-from planner.perf.collectives import link_of
-from planner.perf.efficiencies import Efficiency, efficiency_of
 from planner.perf.layouts import Split, quantization_of, spans_of, splits_of
 from planner.perf.model import Hardware, Infeasible, InferenceWork, RejectionReason
 from planner.perf.precision import KV_BITS, KV_OF_ENGINE, Format, is_native, resolve
+from planner.perf.serving_parameters import Keys, request_keys, values_of
+from planner.perf.serving_rates import machine, peaks_from, peaks_of
 
 Array = npt.NDArray[np.float64]
 
@@ -28,8 +28,8 @@ class Candidate:
     form: Format
     kv_precision: str
     support: engines.Support
-    efficiency: Efficiency
     split: Split
+    keys: Keys  # what describes it to the fitted parameters
 
     @property
     def replicas(self) -> int:
@@ -50,13 +50,19 @@ def why_too_long(spec: ModelSpec, work: InferenceWork) -> Infeasible | None:
     )
 
 
+Known = dict[tuple[object, ...], tuple[list[Split], str]]
+"""Splits that were found for as many devices, the same engine and grouping of weights."""
+
+
 def candidates_of(
-    spec: ModelSpec, row: int, h: Hardware, work: InferenceWork, *, spanning: bool = False
+    spec: ModelSpec, row: int, h: Hardware, work: InferenceWork, *, spanning: bool = False, known: Known | None = None
 ) -> list[Candidate | Infeasible]:
     """Return every format and split that could start on one hardware, and why the others could not.
 
-    `spanning`: one replica over several machines, which is tried where the model fits no single one.
+    `spanning`: one replica over several machines, which is tried where the model fits no single one. `known` is kept from one hardware
+    to the next of the same question.
     """
+    known = {} if known is None else known
     support = engines.support_of(work.engine, h)
     if isinstance(support, Infeasible):
         return [support]
@@ -66,7 +72,6 @@ def candidates_of(
             Infeasible(reason=RejectionReason.ENGINE_UNSUPPORTED, detail=why, figures={"accelerator": h.accelerator})
         ]
     out: list[Candidate | Infeasible] = []
-    efficiency = efficiency_of(h, work.engine)
     for requested in dict.fromkeys((work.precision, *work.allowed_precisions)):
         form = resolve(spec, h, requested, engine=work.engine)
         kv = form if isinstance(form, Infeasible) else _kv_precision(h, form, work)
@@ -74,15 +79,25 @@ def candidates_of(
             out.append(form if isinstance(form, Infeasible) else kv)  # type: ignore[arg-type]  # one of the two is
             continue
         stored = quantization_of(spec, form)
-        if spanning:
-            splits, why = spans_of(spec, h, work, support, stored), ""
-        else:
-            splits, why = splits_of(spec, h, work, support, stored)
+        key = (support, h.devices, h.network_gbps, h.accelerator, stored, spanning)
+        if key not in known:
+            known[key] = (
+                (spans_of(spec, h, work, support, stored), "")
+                if spanning
+                else splits_of(spec, h, work, support, stored)
+            )
+        splits, why = known[key]
         if not splits and why:
             out.append(Infeasible(reason=RejectionReason.LAYOUT_IMPOSSIBLE, detail=why, figures={"devices": h.devices}))
         out.extend(
             Candidate(
-                row=row, hardware=h, form=form, kv_precision=kv, support=support, efficiency=efficiency, split=split
+                row=row,
+                hardware=h,
+                form=form,
+                kv_precision=kv,
+                support=support,
+                split=split,
+                keys=request_keys(spec, h, form, work.engine, split.devices),
             )
             for split in splits
         )
@@ -119,37 +134,6 @@ def _kv_precision(h: Hardware, form: Format, work: InferenceWork) -> str | Infea
 
 def machine_of(members: Sequence[Candidate]) -> llm.Machine:
     """Return usable rates of many candidates as columns [hardware, 1]."""
-
-    def column(values: list[float]) -> Array:
-        return np.asarray(values, dtype=np.float64)[:, None]
-
-    links = [link_of(c.hardware) for c in members]
-    bandwidth = [(c.hardware.memory_bandwidth_gb_s or 0.0) * 1e9 for c in members]
-    narrow = [
-        c.hardware.peak_tflops[c.form.compute] * 1e12 * c.efficiency.compute_fraction(c.form.compute) for c in members
-    ]
-    wide = [c.hardware.peak_tflops[c.form.wide] * 1e12 * c.efficiency.compute_fraction(c.form.wide) for c in members]
-    return llm.Machine(
-        weights_bytes_per_s=column(
-            [b * c.efficiency.weights_bandwidth for b, c in zip(bandwidth, members, strict=True)]
-        ),
-        cache_bytes_per_s=column([b * c.efficiency.kv_bandwidth for b, c in zip(bandwidth, members, strict=True)]),
-        narrow_flops=column(narrow),
-        wide_flops=column(wide),
-        attention_flops=column(wide),
-        expert_share=column([1.0] * len(members)),
-        routing_overhead_s=column([0.0] * len(members)),
-        expert_overhead_s=column([0.0] * len(members)),
-        activation_bytes_per_s=column([np.inf] * len(members)),
-        ramp_tokens=column([0.0] * len(members)),
-        unhidden=column([0.0] * len(members)),
-        link_latency_s=column(
-            [lat * c.efficiency.link_latency_factor for (lat, _), c in zip(links, members, strict=True)]
-        ),
-        link_bytes_per_s=column(
-            [bw * c.efficiency.link_bandwidth_factor for (_, bw), c in zip(links, members, strict=True)]
-        ),
-        layer_overhead_s=column([c.efficiency.layer_overhead_s for c in members]),
-        step_overhead_s=column([c.efficiency.step_overhead_s for c in members]),
-        sequence_overhead_s=column([c.efficiency.sequence_overhead_s for c in members]),
-    )
+    values = np.stack([values_of(c.keys) for c in members])[:, None, :]
+    peaks = np.array([peaks_of(c.hardware, c.form) for c in members], dtype=np.float64)[:, None, :]
+    return machine(values, peaks_from(peaks))

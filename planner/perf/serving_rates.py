@@ -16,7 +16,6 @@ from planner.perf.llm import Machine
 from planner.perf.model import Hardware
 from planner.perf.parameters import Link, Slot
 from planner.perf.precision import Format
-from pricing.model import AcceleratorKind
 
 Array = npt.NDArray[np.float64]
 
@@ -66,9 +65,6 @@ SLOTS = (
 )
 COLUMN = {slot.name: i for i, slot in enumerate(SLOTS)}
 EIGHT_BITS, FOUR_BITS = frozenset({"fp8", "int8"}), frozenset({"fp4", "mxfp4", "int4"})
-
-RUNTIME_OF_KIND = {AcceleratorKind.NEURON: "neuron"}
-"""Chips on which every engine runs through the vendor's own compiled runtime."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

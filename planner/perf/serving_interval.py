@@ -1,0 +1,49 @@
+"""How far the rate of an operating point may be off: the spread of the fitted parameters carried through the roofline.
+
+sd² = Σ over slots of (∂ log rate / ∂ slot)²·variance(slot) + noise²; p10 and p90 are multiples of sd that held for left-out sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from planner.perf import llm
+from planner.perf.intervals import KNOWN_SOURCE, NEW_SOURCE, bounds, novelty_of
+from planner.perf.model import InferenceWork
+from planner.perf.operating_point import Point
+from planner.perf.parameters import shipped
+from planner.perf.serving_parameters import WORKLOAD, by_level, points_and_variances
+from planner.perf.serving_rates import machine, peaks_from, peaks_of
+
+DIFFERENCE = 1e-3
+"""Step in link space of the differences."""
+
+
+def factors_of(points: Sequence[Point], work: InferenceWork) -> list[tuple[float, float]]:
+    """Return (p10, p90) of measured / predicted requests/s at operating points, all in one pass."""
+    if not points:
+        return []
+    parameters, keys = shipped(WORKLOAD), [p.candidate.keys for p in points]
+    slots = len(parameters.slots)
+    found = [points_and_variances(k) for k in keys]
+    at, variance = np.stack([f[0] for f in found]), np.stack([f[1] for f in found])
+    moved = np.repeat(at[:, None, :], slots + 1, axis=1)  # [point, 1 + slot, slot]
+    moved[:, np.arange(1, slots + 1), np.arange(slots)] += DIFFERENCE
+    values = np.stack([s.link.reach(moved[..., i]) for i, s in enumerate(parameters.slots)], axis=-1)
+    peaks = np.array([peaks_of(p.candidate.hardware, p.candidate.form) for p in points])[:, None, :]
+    m = machine(values, peaks_from(peaks))
+    shape = llm.columns([p.shape for p in points])
+    concurrency = np.array([[float(p.concurrency)] for p in points])
+    step = np.array([[float(p.step_tokens)] for p in points])
+    each = np.array([[p.speculation.tokens_each] for p in points])
+    faster = np.array([[p.speculation.factor] for p in points])
+    decode = llm.decode_step(shape, m, concurrency, each).total * faster
+    prefill = llm.prefill_of(shape, m, float(work.input_tokens), step * np.ones_like(decode)).total
+    rate = np.log(llm.steady_requests_per_s(concurrency, work.output_tokens, decode, prefill))
+    slope = (rate[:, 1:] - rate[:, :1]) / DIFFERENCE
+    sd = np.sqrt(np.sum(slope**2 * variance, axis=1) + parameters.noise_sd**2)
+    novelty = [NEW_SOURCE if n == KNOWN_SOURCE else n for n in novelty_of(parameters, by_level(keys), len(points))]
+    low, high = bounds(parameters, np.ones(len(points)), sd, novelty)
+    return list(zip(low.tolist(), high.tolist(), strict=True))
