@@ -22,7 +22,7 @@ from planner.perf.memory import (
 )
 from planner.perf.model import Hardware, InferenceWork
 from planner.perf.precision import KV_BITS, Format
-from planner.perf.serving_candidates import Candidate
+from planner.perf.serving_candidates import Candidate, Known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +65,7 @@ class Plans:
     def __init__(self, spec: ModelSpec, work: InferenceWork) -> None:
         self.spec = spec
         self.work = work
+        self.splits: Known = {}
         self._plans: dict[tuple[object, ...], Plan] = {}
         self._weights: dict[tuple[object, ...], DeviceWeights] = {}
         self._shapes: dict[tuple[object, ...], llm.Shape] = {}
