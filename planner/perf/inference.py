@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -239,34 +240,44 @@ def _choose(
 ) -> None:
     """Pick each candidate's best concurrency and keep the best candidate of each hardware."""
     s = surface_of(members, plans, rooms, work)
-    p99 = quantile_of(s.moments, 0.99)
-    allowed = _within_limits(s.moments, work)
+    limited = quantile_of(s.moments, work.limits.percentile / 100) if work.limits.any else None
+    allowed = np.ones(s.rate.shape, dtype=np.bool_) if limited is None else _within(limited, work)
     replicas = np.asarray([c.replicas / c.split.instances for c in members], dtype=np.float64)[:, None]
     for_latency = work.objective == "latency"
     score = np.where(allowed, s.rate * replicas, -1.0)
     if for_latency:
-        chosen = np.argmin(np.where(allowed, p99.e2e, np.inf), axis=1)
+        chosen = np.argmin(np.where(allowed, quantile_of(s.moments, 0.99).e2e, np.inf), axis=1)
     else:
         # The smallest concurrency on the plateau: the last 1 % of throughput is not worth its latency.
         chosen = np.argmax(score >= score.max(axis=1, keepdims=True) * (1 - PLATEAU), axis=1)
     rows = np.arange(len(members))
-    possible = allowed[rows, chosen].tolist()
-    sustained, end, first = (x[rows, chosen].tolist() for x in (score, p99.e2e, p99.ttft))
+    picked = _picked(s.moments, rows, chosen)
+    p50, p99 = quantile_of(picked, 0.5), quantile_of(picked, 0.99)
+    possible, sustained = allowed[rows, chosen].tolist(), score[rows, chosen].tolist()
     winners: dict[int, int] = {}
     for i, c in enumerate(members):
-        if not possible[i]:
-            best[c.row].infeasible.append(too_slow(c, s.moments, work, i))
+        if not possible[i] and limited is not None:
+            best[c.row].infeasible.append(too_slow(c, limited, work, i))
             continue
-        rank = (end[i], first[i], float(c.split.devices)) if for_latency else (-sustained[i],)
+        rank = (float(p99.e2e[i]), float(p99.ttft[i]), float(c.split.devices)) if for_latency else (-sustained[i],)
         if best[c.row].beaten_by(rank):
             best[c.row].rank = rank
             winners[c.row] = i
-    if not winners:
-        return
-    p50 = quantile_of(s.moments, 0.5)
     speculation = speculation_of(work)
     for row, i in winners.items():
         best[row].point = _point(members[i], plans[i], s, (i, int(chosen[i])), (p50, p99), speculation=speculation)
+
+
+def _picked(moments: Moments, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]) -> Moments:
+    """Return the moments of one cell of each row."""
+    shape = np.broadcast_shapes(moments.ttft_mean.shape, moments.decode_s.shape)
+    fields: dict[str, Any] = {name: getattr(moments, name) for name in Moments.__slots__}
+    return Moments(
+        **{
+            name: np.broadcast_to(v, shape)[rows, columns] if isinstance(v, np.ndarray) else v
+            for name, v in fields.items()
+        }
+    )
 
 
 def _point(
@@ -281,7 +292,7 @@ def _point(
     i, j = cell
 
     def at(latency: Latency) -> Latency:
-        return Latency(ttft=latency.ttft[cell], tpot=latency.tpot[cell], e2e=latency.e2e[cell])
+        return Latency(ttft=latency.ttft[i], tpot=latency.tpot[i], e2e=latency.e2e[i])
 
     return Point(
         candidate=c,
@@ -300,12 +311,10 @@ def _point(
     )
 
 
-def _within_limits(moments: Moments, work: InferenceWork) -> npt.NDArray[np.bool_]:
+def _within(at: Latency, work: InferenceWork) -> npt.NDArray[np.bool_]:
+    """Return where the latencies at the limits' percentile hold them."""
     limits = work.limits
-    ok = np.ones(moments.ttft_mean.shape, dtype=np.bool_)
-    if limits.ttft_ms is None and limits.tpot_ms is None and limits.e2e_ms is None:
-        return ok
-    at = quantile_of(moments, limits.percentile / 100)
+    ok = np.ones(at.ttft.shape, dtype=np.bool_)
     if limits.ttft_ms is not None:
         ok &= at.ttft * 1e3 <= limits.ttft_ms
     if limits.tpot_ms is not None and work.output_tokens > 1:

@@ -248,6 +248,11 @@ class LatencyLimits:
     e2e_ms: float | None = None
     percentile: int = 99
 
+    @property
+    def any(self) -> bool:
+        """Whether there is a limit."""
+        return not (self.ttft_ms is None and self.tpot_ms is None and self.e2e_ms is None)
+
 
 OBJECTIVES = ("throughput", "latency")
 """What the best layout of an instance is best at."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.perf.latency import Moments, quantile_of
+from planner.perf.latency import Latency
 from planner.perf.layouts import Split
 from planner.perf.memory import GIB
 from planner.perf.model import Infeasible, InferenceWork, RejectionReason
@@ -29,10 +29,9 @@ def out_of_memory(c: Candidate, required: float, concurrency: int, has: float) -
     )
 
 
-def too_slow(c: Candidate, moments: Moments, work: InferenceWork, i: int) -> Infeasible:
-    """Return the best figures that this layout reaches at any concurrency, beside the limits."""
+def too_slow(c: Candidate, at: Latency, work: InferenceWork, i: int) -> Infeasible:
+    """Return the best figures that this layout (row `i`) reaches at any concurrency, beside the limits; `at` their percentile."""
     limits = work.limits
-    at = quantile_of(moments, limits.percentile / 100)
     split = c.split
     figures: dict[str, float | str] = {"tensor_parallel": split.tp}
     words, excess = [], 1.0
