@@ -271,13 +271,11 @@ def _choose(
 def _picked(moments: Moments, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]) -> Moments:
     """Return the moments of one cell of each row."""
     shape = np.broadcast_shapes(moments.ttft_mean.shape, moments.decode_s.shape)
-    fields: dict[str, Any] = {name: getattr(moments, name) for name in Moments.__slots__}
-    return Moments(
-        **{
-            name: np.broadcast_to(v, shape)[rows, columns] if isinstance(v, np.ndarray) else v
-            for name, v in fields.items()
-        }
-    )
+    fields: dict[str, Any] = {}
+    for name in Moments.__slots__:
+        value = getattr(moments, name)
+        fields[name] = np.broadcast_to(value, shape)[rows, columns] if isinstance(value, np.ndarray) else value
+    return Moments(**fields)
 
 
 def _point(
