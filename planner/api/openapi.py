@@ -64,6 +64,10 @@ ESTIMATE_EXAMPLES: Mapping[str, dict[str, Any]] = {
         "summary": "A 70B model on four H100",
         "value": {"model": "70b", "accelerator": "H100", "count": 4},
     },
+    "scaling": {
+        "summary": "Training of an 8B model on 1 to 16 instances",
+        "value": {"model": "8b", "mode": "training", "instance": "p5.48xlarge", "scaling": "1..16"},
+    },
 }
 
 

@@ -65,6 +65,7 @@ a stale price. Letters in brackets refer to the notes under the table. Figures h
 CSV_TABLES: Sequence[tuple[str, tuple[str, ...]]] = (
     ("recommend", flat.RECOMMEND_COLUMNS),
     ("estimate", flat.ESTIMATE_COLUMNS),
+    ("estimate --scaling", flat.SCALING_COLUMNS),
     ("explain", flat.TERM_COLUMNS),
     ("validate", flat.VALIDATION_COLUMNS),
     ("validate --recalibrate", RECALIBRATION_COLUMNS),

@@ -14,7 +14,6 @@ from importlib.resources import files
 
 from planner.perf.model import Hardware
 
-TRAINING = "efficiencies_training.csv"
 SAMPLES = "efficiencies_samples.csv"
 PRECISION_CLASS = {"bf16": "16bit", "fp16": "16bit"}
 

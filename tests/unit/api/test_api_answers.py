@@ -52,6 +52,21 @@ def test_an_estimate_is_the_services_document_to_the_byte(client: Client) -> Non
     assert answer.content == to_json_bytes(document)
 
 
+def test_scaling_is_the_services_document_to_the_byte(client: Client) -> None:
+    body = {"model": "8b", "mode": "training", "instance": "p5.48xlarge", "scaling": "1..4"}
+    answer = client.post("/v1/estimates", json=body)
+    document = estimate(EstimateRequest(**body), catalog=open_catalog(), spec=find_model("8b", None), now=NOW)
+    assert answer.status_code == 200
+    assert answer.content == to_json_bytes(document)
+    rows = answer.json()["scaling"]
+    assert [(r["instances"], r["accelerators"]) for r in rows] == [(1, 8), (2, 16), (4, 32)]
+    assert rows[0]["speedup"] == rows[0]["efficiency_fraction"] == 1
+    assert all(r["limited_by"] for r in rows)
+    wrong = client.post("/v1/estimates", json=body | {"scaling": "4..1"})
+    assert wrong.status_code == 422
+    assert "scaling" not in client.post("/v1/estimates", json={"model": "7b", "instance": "g5.xlarge"}).json()
+
+
 def test_the_main_job_has_the_price_of_the_price_sheet(client: Client) -> None:
     # g5.xlarge, us-east-1, Linux, on demand: 1.006 USD per hour (AWS price list); 7B in 16 bits = 14.19 GiB of weights on a 24 GB A10G
     answer = client.post(
