@@ -131,8 +131,8 @@ def shape_of(
     parallel, expert parallel): a device has 1/groups of the experts, and work of all groups for them.
     """
     width = len(CLASSES)
-    weights, flops, narrow = np.zeros(width), np.zeros(width), np.zeros(width)
-    prompt_weights, prompt_flops = np.zeros(width), np.zeros(width)
+    weights, flops, narrow = [0.0] * width, [0.0] * width, [0.0] * width
+    prompt_weights, prompt_flops = [0.0] * width, [0.0] * width
     routed = next((f.experts_per_token / f.experts for f in spec.feed_forward if f.experts), 1.0)
     encoder_decoder = any(t.tower == "encoder" for t in spec.tensors)
     head_flops = 0.0
@@ -188,12 +188,12 @@ def shape_of(
     expert_layers = sum(f.count for f in spec.feed_forward if f.experts)
     sent = sum(f.count * f.experts_per_token for f in spec.feed_forward if f.experts) if groups > 1 else 0.0
     return Shape(
-        weight_bytes=weights,
-        flops_per_token=flops,
-        quantised=narrow if form.native and form.compute != form.wide else np.zeros(width),
+        weight_bytes=np.array(weights),
+        flops_per_token=np.array(flops),
+        quantised=np.array(narrow) if form.native and form.compute != form.wide else np.zeros(width),
         routed_share=np.asarray(routed),
-        prompt_bytes=prompt_weights,
-        prompt_flops_per_token=prompt_flops,
+        prompt_bytes=np.array(prompt_weights),
+        prompt_flops_per_token=np.array(prompt_flops),
         prompt_attention_flops=np.asarray(prompt_attention),
         prompt_head_flops=np.asarray(head_flops),
         decode_attention_flops=np.asarray(attention),

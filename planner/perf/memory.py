@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 from planner.models.counting import state_bytes_per_sequence
 from planner.models.spec import AttentionKind, AttentionLayers, ModelSpec, TensorClass, TensorGroup
@@ -44,6 +45,7 @@ class DeviceWeights:
         return sum(self.by_class.values())
 
 
+@lru_cache(maxsize=1024)
 def device_weights(spec: ModelSpec, form: Format, tp: int = 1, pp: int = 1, groups: int = 1) -> DeviceWeights:
     """Return the weight bytes that one device of a replica holds.
 
