@@ -15,9 +15,10 @@ from pricing.model import SHIPPED
 
 if TYPE_CHECKING:
     from planner.calibration.model import Facts
-    from planner.ports import Document
+    from planner.ports import Document, Predictor
     from planner.recommend.as_of import AsOf
     from planner.recommend.request import EstimateRequest, RecommendRequest
+    from planner.services.evidence import Evidence
     from planner.services.list_snapshots import KeptSnapshot
     from planner.services.refresh_prices import PriceRecords, RefreshRequest
     from planner.store import SqlStore
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 DATA_DIR_VARIABLE = "PLANNER_DATA_DIR"
 DATABASE_VARIABLE = "PLANNER_DATABASE_URL"
 DATABASE_FILE = "planner.sqlite"
+OWN_ROWS = "calibration/own_rows_{workload}.csv"
+"""Measurements that `planner validate --recalibrate` took in, in the data directory."""
 SNAPSHOT_SUFFIX = ".sqlite"
 MOST_OPEN = 8
 """Snapshots that a process keeps open at most, besides those in use: the newest, and those of days that are asked about."""
@@ -267,7 +270,8 @@ def answer_recommendation(request: RecommendRequest) -> Document:
     from planner.services.recommend import recommend
 
     spec = find_model(request.model, request.params)
-    return recommend(request, catalog=open_catalog(request.prices_as_of), spec=spec, now=utc_now())
+    catalog = open_catalog(request.prices_as_of)
+    return recommend(request, catalog=catalog, spec=spec, now=utc_now(), evidence=open_evidence())
 
 
 def answer_estimate(request: EstimateRequest) -> Document:
@@ -276,7 +280,31 @@ def answer_estimate(request: EstimateRequest) -> Document:
     from planner.services.find_model import find_model
 
     spec = find_model(request.model, request.params)
-    return estimate(request, catalog=open_catalog(request.prices_as_of), spec=spec, now=utc_now())
+    catalog = open_catalog(request.prices_as_of)
+    return estimate(request, catalog=catalog, spec=spec, now=utc_now(), evidence=open_evidence())
+
+
+def open_evidence() -> Evidence:
+    """Return what answers beside the shipped tables: the user's own measurements here, and measured operators where they are installed."""
+    from planner.services.evidence import Evidence
+    from planner.silicon import installed_version
+
+    own = {}
+    for workload in ("serving", "samples", "training"):
+        try:
+            own[workload] = (data_dir() / OWN_ROWS.format(workload=workload)).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+    version = installed_version()
+    return Evidence(own=own, predictor=None if version is None else _operator_tables(version))
+
+
+@lru_cache(maxsize=1)
+def _operator_tables(version: str) -> Predictor:
+    """Return the measured operators, one instance for the process: what it compiled stays warm."""
+    from planner.silicon.tables import SiliconTables
+
+    return SiliconTables(version)
 
 
 def database_url() -> str:

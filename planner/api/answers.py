@@ -72,7 +72,7 @@ def routes(context: Context) -> APIRouter:
         def answer() -> tuple[str, bytes]:
             spec = spec_of(asked.model, asked.params, accepted.config)
             catalog = context.open_catalog(asked.prices_as_of)
-            document = recommend(asked, catalog=catalog, spec=spec, now=context.now())
+            document = recommend(asked, catalog=catalog, spec=spec, now=context.now(), evidence=context.open_evidence())
             context.keep(document, catalog)
             return str(document["id"]), to_json_bytes(document)
 
@@ -112,9 +112,8 @@ def routes(context: Context) -> APIRouter:
 
         def answer() -> bytes:
             spec = spec_of(asked.model, asked.params, accepted.config)
-            return to_json_bytes(
-                estimate(asked, catalog=context.open_catalog(asked.prices_as_of), spec=spec, now=context.now())
-            )
+            catalog, evidence = context.open_catalog(asked.prices_as_of), context.open_evidence()
+            return to_json_bytes(estimate(asked, catalog=catalog, spec=spec, now=context.now(), evidence=evidence))
 
         return Response(await context.desk.ask(answer), media_type="application/json")
 

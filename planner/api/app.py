@@ -75,6 +75,7 @@ def create_app(
     )
     context = Context(
         open_catalog=open_catalog or bootstrap.open_catalog,
+        open_evidence=bootstrap.open_evidence,
         open_snapshot=bootstrap.open_snapshot_by,
         kept_snapshots=bootstrap.kept_snapshots,
         store=store,

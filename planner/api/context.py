@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from planner.api.desk import Desk
 from planner.ports import Clock, Document
 from planner.recommend.as_of import AsOf
+from planner.services.evidence import Evidence
 from planner.services.list_snapshots import KeptSnapshot
 from planner.store import SqlStore
 from pricing.catalog import Catalog
@@ -21,6 +22,7 @@ class Context:
     open_catalog: Callable[[AsOf | None], Catalog]
     open_snapshot: Callable[[str], Catalog]  # by the word that a request names it with
     kept_snapshots: Callable[[], list[KeptSnapshot]]
+    open_evidence: Callable[[], Evidence]
     store: SqlStore
     desk: Desk
     now: Clock

@@ -7,16 +7,17 @@ deviate by engine, chip and precision: tables time operators one by one, and ser
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from planner.models.spec import ModelSpec
+from planner.perf.intervals import NEW_SOURCE, multiples_of
 from planner.perf.latency import Load, moments_of, quantile_of
 from planner.perf.llm import steady_requests_per_s
-from planner.perf.model import Percentiles, Rates
-from planner.perf.parameters import Link, Slot
+from planner.perf.model import Basis, Evaluation, Percentiles, Rates, Term
+from planner.perf.parameters import Link, Parameters, Slot
 
 Array = npt.NDArray[np.float64]
 
@@ -121,3 +122,73 @@ def served(times: StepTimes, question: Question) -> Served:
         e2e_ms=both("e2e"),
         prefill_time_fraction=rate * times.prefill_s,
     )
+
+
+def factors_of(question: Question, parameters: Parameters) -> tuple[float, float, float]:
+    """Return the fitted factors of decode steps and of prompts, and the spread of log(measured / predicted) that they leave."""
+    keys = {name: [key] for name, key in keys_of(question).items()} | {"source": [""], "group": [""]}
+    values = parameters.values(keys, 1)[0]
+    variances = parameters.variances(keys, 1)[0]
+    sd = float(np.sqrt(np.max(variances) + parameters.noise_sd**2))
+    return float(values[parameters.index(DECODE)]), float(values[parameters.index(PREFILL)]), sd
+
+
+def keys_of(question: Question) -> dict[str, str]:
+    """Return the keys at which the factors deviate."""
+    q = question
+    return {
+        "engine": q.engine,
+        "accelerator": q.accelerator,
+        "precision": q.precision,
+        "parallelism": "one" if q.tensor_parallel == 1 else "several",
+    }
+
+
+def timed(
+    evaluation: Evaluation, question: Question, times: StepTimes, source: str, parameters: Parameters
+) -> Evaluation:
+    """Return the evaluation with rates, latencies and interval from measured operators, corrected by the fitted factors."""
+    p, layout = evaluation.performance, evaluation.layout
+    decode, prefill, sd = factors_of(question, parameters)
+    one = served(corrected(times, decode=decode, prefill=prefill), question)
+    rates = one.rates.scaled(layout.replicas_per_instance or 1)
+    ratio = (rates.requests_per_s or 0.0) / (p.rates.requests_per_s or 1.0)
+    low, high = multiples_of(parameters, [NEW_SOURCE])
+    terms = (
+        Term(
+            name="silicon_decode_step",
+            value=times.decode_s * 1e3,
+            unit="ms",
+            formula=f"{question.concurrency} requests at mean context, TP {question.tensor_parallel}; x {decode:.3g} as servers measured",
+            source=source,
+        ),
+        Term(
+            name="silicon_prefill",
+            value=times.prefill_s * 1e3,
+            unit="ms per prompt",
+            formula=f"share of a full step of {question.step_tokens} tokens; x {prefill:.3g} as servers measured",
+            source=source,
+        ),
+        Term(
+            name="silicon_factor",
+            value=ratio,
+            unit="x modelled rate",
+            formula="B / (OSL x decode step + B x prefill) of the corrected times over that of the model",
+            source="methodology: use of evidence",
+        ),
+    )
+    performance = replace(
+        p,
+        basis=Basis.SILICON,
+        rates=rates,
+        low_factor=float(np.exp(low[0] * sd)),
+        high_factor=float(np.exp(high[0] * sd)),
+        ttft_ms=one.ttft_ms,
+        tpot_ms=one.tpot_ms,
+        e2e_ms=one.e2e_ms,
+        mfu_fraction=None if p.mfu_fraction is None else min(1.0, p.mfu_fraction * ratio),
+        prefill_time_fraction=one.prefill_time_fraction,
+        sources=(f"silicon: {source}", *p.sources),
+        terms=(*p.terms, *terms),
+    )
+    return replace(evaluation, performance=performance)

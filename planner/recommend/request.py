@@ -59,6 +59,7 @@ PERCENTILES = ("50", "90", "95", "99")
 GGUF = ("q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0")  # as llama.cpp calls its file formats
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "int4", "fp4", *GGUF)
 KV_PRECISIONS = ("fp16", "bf16", "fp8", "int8", "int4")
+EVIDENCE = ("all", "measured", "silicon", "published", "model")
 QUOTA_MODES = ("note", "enforce", "ignore")
 
 
@@ -93,6 +94,12 @@ class RecommendRequest:
         "vllm",
         help="serving engine; neuron is AWS's own library (Transformers NeuronX, NxD Inference)",
         choices=ENGINES,
+    )
+    evidence: str = option(
+        "all",
+        help="what may answer beside the model: all that is at hand, one kind alone (own measurements, measured operators, published figures), or the model only",
+        choices=EVIDENCE,
+        example="all",
     )
     input_size: int | None = option(
         None,
@@ -432,6 +439,7 @@ class EstimateRequest:
     precision: str | None = same_as_recommend("precision")
     kv_precision: str | None = same_as_recommend("kv_precision")
     engine: str = same_as_recommend("engine")
+    evidence: str = same_as_recommend("evidence")
     input_size: int | None = same_as_recommend("input_size")
     steps: int | None = same_as_recommend("steps")
 

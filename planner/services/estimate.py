@@ -38,6 +38,7 @@ from planner.services.documents import (
     unpriced_row,
 )
 from planner.services.documents import model_document as described
+from planner.services.evidence import SHIPPED_ONLY, Evidence, Tiers, evaluated_inference, evaluated_training
 from planner.services.explain import unpriced_explanation
 from planner.services.facts import at_risk, prices_today
 from planner.services.identity import answer_id, evidence_id
@@ -73,7 +74,9 @@ class Machine:
     named: bool
 
 
-def estimate(request: EstimateRequest, *, catalog: Catalog, spec: ModelSpec, now: datetime) -> Document:
+def estimate(
+    request: EstimateRequest, *, catalog: Catalog, spec: ModelSpec, now: datetime, evidence: Evidence = SHIPPED_ONLY
+) -> Document:
     """Return the estimate; a layout that cannot work has null figures and one rejection that says why."""
     assumptions = assumptions_of(request.assume)
     region = resolved("region", request.region, catalog.region)
@@ -87,7 +90,8 @@ def estimate(request: EstimateRequest, *, catalog: Catalog, spec: ModelSpec, now
     machine = machine_of(request, region, catalog, now)
     today = today_of(request, machine, region, catalog, now) if machine.named else Today(quotes=())
     offer = offer_of(request, machine, today, catalog, assumptions, region=region) if machine.named else None
-    outcome = outcome_of(request, spec, machine.hardware, assumptions)
+    tiers = Tiers(evidence=evidence, asked=request.evidence)
+    outcome = outcome_of(request, spec, machine.hardware, assumptions, tiers)
     row: Document = dict.fromkeys(ROW_FIELDS)
     rejections: list[Rejection] = []
     sized: Outcome | Sized | Rejection = outcome
@@ -115,12 +119,14 @@ def estimate(request: EstimateRequest, *, catalog: Catalog, spec: ModelSpec, now
     echoed = request.to_document()
     quotes: Sequence[Quote] = [offer.quote] if isinstance(offer, Offer) else []
     return {
-        "id": answer_id("estimate", echoed, snapshot_id=catalog.meta.snapshot_id, spec=spec, turned=today.turned),
+        "id": answer_id(
+            "estimate", echoed, snapshot_id=catalog.meta.snapshot_id, spec=spec, turned=today.turned, beside=evidence.id
+        ),
         "request": echoed,
         "model": described(spec, request.model, tokens=(request.input_tokens, request.output_tokens)),
         "assumptions": [*defaults_of(request, spec), *assumptions.listed(request.mode)],
         "planner_version": planner.__version__,
-        "evidence_id": evidence_id(),
+        "evidence_id": evidence_id(evidence.id),
         "prices": prices_document(catalog.meta, quotes, now),
         **{name: value for name, value in row.items() if name not in OMITTED},
         **scaling_field(request, spec, machine.hardware, training_work(request, assumptions)),
@@ -248,17 +254,14 @@ def offer_of(
     return found
 
 
-def outcome_of(request: EstimateRequest, spec: ModelSpec, hardware: Hardware, assumptions: Assumptions) -> Outcome:
-    """Return what `perf` says of the model on this hardware."""
+def outcome_of(
+    request: EstimateRequest, spec: ModelSpec, hardware: Hardware, assumptions: Assumptions, tiers: Tiers
+) -> Outcome:
+    """Return what `perf` and the nearest evidence say of the model on this hardware."""
     if request.mode == "training":
-        from planner.perf.training import evaluate_training  # noqa: PLC0415 - loads NumPy only when something is evaluated
-
-        return evaluate_training(
-            spec, [hardware], training_work(request, assumptions), [request.instances], explain=request.explain
-        )[0][0]
-    from planner.perf.inference import evaluate_inference  # noqa: PLC0415 - as above
-
-    return evaluate_inference(spec, [hardware], inference_work(request))[0]
+        work = training_work(request, assumptions)
+        return evaluated_training(spec, [hardware], work, [request.instances], tiers, explain=request.explain)[0][0]
+    return evaluated_inference(spec, [hardware], inference_work(request), tiers)[0]
 
 
 def copies_of(request: EstimateRequest, evaluation: Evaluation) -> int:

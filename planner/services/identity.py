@@ -17,17 +17,23 @@ TABLES = Path(planner.__file__).with_name("perf") / "tables"
 
 
 @cache
-def evidence_id() -> str:
-    """Return 16 hex digits of the SHA-256 over the shipped measurement and efficiency tables."""
-    digest = hashlib.sha256()
-    for table in sorted(TABLES.glob("*.csv"), key=lambda t: t.name):
+def evidence_id(beside: str = "") -> str:
+    """Return 16 hex digits of the SHA-256 over the shipped measurements, tables and parameters, and what is at hand `beside` them."""
+    digest = hashlib.sha256(beside.encode())
+    for table in sorted((*TABLES.glob("*.csv"), *TABLES.glob("*.json")), key=lambda t: t.name):
         digest.update(table.name.encode())
         digest.update(table.read_bytes())
     return digest.hexdigest()[:16]
 
 
 def answer_id(
-    kind: str, request: Mapping[str, Any], *, snapshot_id: str, spec: ModelSpec, turned: Sequence[str] = ()
+    kind: str,
+    request: Mapping[str, Any],
+    *,
+    snapshot_id: str,
+    spec: ModelSpec,
+    turned: Sequence[str] = (),
+    beside: str = "",
 ) -> str:
     """Return the hash that names an answer: equal request, snapshot, evidence, model and planner version, equal id.
 
@@ -37,7 +43,7 @@ def answer_id(
         "kind": kind,
         "request": request,
         "snapshot_id": snapshot_id,
-        "evidence_id": evidence_id(),
+        "evidence_id": evidence_id(beside),
         "model": hashlib.sha256(repr(spec).encode()).hexdigest(),
         "planner_version": planner.__version__,
     }

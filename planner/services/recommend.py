@@ -33,6 +33,7 @@ from planner.recommend.sizing import (
 from planner.recommend.stages import presets_held
 from planner.services.applies import check_use, with_sample_size
 from planner.services.documents import defaults_of, model_document, prices_document, rejection_document, row_document
+from planner.services.evidence import SHIPPED_ONLY, Evidence, Tiers, evaluated_inference, evaluated_training
 from planner.services.explain import explanation_of
 from planner.services.facts import HardwareSet, hardware_set, offers_of
 from planner.services.identity import answer_id, evidence_id
@@ -43,7 +44,9 @@ from pricing.catalog import Catalog
 from pricing.market import Quota
 
 
-def recommend(request: RecommendRequest, *, catalog: Catalog, spec: ModelSpec, now: datetime) -> Document:
+def recommend(
+    request: RecommendRequest, *, catalog: Catalog, spec: ModelSpec, now: datetime, evidence: Evidence = SHIPPED_ONLY
+) -> Document:
     """Return the answer document; "nothing fits" is an answer with no recommendations and every rejection.
 
     Raises `BadRequest` for what cannot be asked. On `now` depend ages and what follows from them (`stale`, `after_clock` and its note), the day
@@ -52,6 +55,7 @@ def recommend(request: RecommendRequest, *, catalog: Catalog, spec: ModelSpec, n
     assumptions = assumptions_of(request.assume)
     spec = with_sample_size(request, spec)
     check_applies(request, spec)
+    tiers = Tiers(evidence=evidence, asked=request.evidence)
     scope = scope_of(request, catalog, now)
     providers = set(scope.regions_of)
     types = [t for t in catalog.instance_types() if t.provider in providers]
@@ -75,23 +79,28 @@ def recommend(request: RecommendRequest, *, catalog: Catalog, spec: ModelSpec, n
     quotas = () if request.quota == IGNORE else catalog.quotas()
     bound = quotas if request.quota == ENFORCE else ()
     if request.mode == "training":
-        rows, failed = training_rows(request, spec, offers, machines, assumptions, quotas=bound)
+        rows, failed = training_rows(request, spec, offers, machines, assumptions, quotas=bound, tiers=tiers)
     else:
-        rows, failed = serving_rows(request, spec, offers, machines, quotas=bound)
+        rows, failed = serving_rows(request, spec, offers, machines, quotas=bound, tiers=tiers)
     rejections += failed
     order = ranked(rows, request.sort)
     front = pareto_front(rows)
     echoed = request.to_document()
     return {
         "id": answer_id(
-            "recommend", echoed, snapshot_id=catalog.meta.snapshot_id, spec=spec, turned=scope.today.turned
+            "recommend",
+            echoed,
+            snapshot_id=catalog.meta.snapshot_id,
+            spec=spec,
+            turned=scope.today.turned,
+            beside=evidence.id,
         ),
         "request": echoed,
         "stage_presets": {name: list(v) if isinstance(v, tuple) else v for name, v in presets_held(request).items()},
         "model": model_document(spec, request.model, tokens=(request.input_tokens, request.output_tokens)),
         "assumptions": [*defaults_of(request, spec), *assumptions.listed(request.mode)],
         "planner_version": planner.__version__,
-        "evidence_id": evidence_id(),
+        "evidence_id": evidence_id(evidence.id),
         "prices": prices_document(catalog.meta, [o.quote for o in offers], now),
         "counts": {"candidates": len(rows) + len(rejections), "feasible": len(rows), "rejected": len(rejections)},
         "recommendations": [
@@ -155,12 +164,11 @@ def serving_rows(
     offers: Sequence[Offer],
     machines: HardwareSet,
     *,
+    tiers: Tiers,
     quotas: Sequence[Quota] = (),
 ) -> tuple[list[Sized], list[Rejection]]:
     """Return the priced ways to serve, and why the other offers cannot. `quotas` are those that must hold."""
-    from planner.perf.inference import evaluate_inference  # noqa: PLC0415 - loads NumPy only when something is evaluated
-
-    outcomes = evaluate_inference(spec, machines.distinct, inference_work(request))
+    outcomes = evaluated_inference(spec, machines.distinct, inference_work(request), tiers)
     load = load_of(request, spec)
     rows: list[Sized] = []
     failed: list[Rejection] = []
@@ -182,14 +190,13 @@ def training_rows(
     machines: HardwareSet,
     assumptions: Assumptions,
     *,
+    tiers: Tiers,
     quotas: Sequence[Quota] = (),
 ) -> tuple[list[Sized], list[Rejection]]:
     """Return the cheapest run of every offer that meets deadline and budget, and why the others cannot. `quotas` are those that must hold."""
-    from planner.perf.training import evaluate_training  # noqa: PLC0415 - loads NumPy only when something is evaluated
-
     counts = instance_counts(request.max_instances)
-    outcomes = evaluate_training(
-        spec, machines.distinct, training_work(request, assumptions), counts, explain=request.explain
+    outcomes = evaluated_training(
+        spec, machines.distinct, training_work(request, assumptions), counts, tiers, explain=request.explain
     )
     load = training_load(request, spec)
     rows: list[Sized] = []

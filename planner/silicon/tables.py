@@ -8,7 +8,6 @@ extrapolated from another chip, and nothing is ever downloaded.
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import io
 import json
 import logging
@@ -20,10 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from planner.perf.silicon import Question, StepTimes
+from planner.silicon import PACKAGE
 from planner.silicon.configs import config_of, packaged_name
-
-PACKAGE = "aiconfigurator-core"
-INSTALL = 'measured operator tables are not installed: pip install "gpu-cost-planner[silicon]" (x86-64 Linux)'
 
 SYSTEMS = {
     "A100 SXM4 80GB": "a100_sxm",
@@ -53,14 +50,6 @@ CACHES = {"bf16": "bfloat16", "fp16": "bfloat16", "fp8": "fp8", "int8": "int8"}
 ENGINES_KEPT = 256
 
 LOCK = threading.Lock()
-
-
-def installed_version() -> str | None:
-    """Return the version of the installed tables, or None; nothing is imported."""
-    try:
-        return importlib.metadata.version(PACKAGE)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 class SiliconTables:

@@ -8,7 +8,8 @@ import pytest
 
 from planner.perf.silicon import Question
 from planner.services.find_model import find_model
-from planner.silicon.tables import SiliconTables, installed_version
+from planner.silicon import installed_version
+from planner.silicon.tables import SiliconTables
 
 pytestmark = pytest.mark.skipif(
     installed_version() is None, reason="the extra [silicon] is not installed: operator tables of 114 MB, with pandas"

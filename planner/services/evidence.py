@@ -1,0 +1,342 @@
+"""What answers beside the model: own measurements, measured operators, published figures; the nearest first, each scaled by the model.
+
+A request is evaluated by the model; each layout that it chose is then put right by what was measured near it: own rows where there are
+some, else whichever of measured operators (the extra `silicon`) and published figures leaves the narrower interval. Latency limits hold
+for what is answered: a layout that they break is chosen anew with limits turned by the same ratio.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from planner.models.spec import ModelSpec
+from planner.perf.model import (
+    Basis,
+    Evaluation,
+    Hardware,
+    Infeasible,
+    InferenceWork,
+    LatencyLimits,
+    Outcome,
+    Percentiles,
+    Performance,
+    RejectionReason,
+    TrainingWork,
+)
+from planner.ports import Predictor
+from planner.recommend.errors import BadRequest
+
+if TYPE_CHECKING:
+    from planner.perf.evidence import Conditions, Witness
+
+ALL, MEASURED, SILICON, PUBLISHED, MODEL = "all", "measured", "silicon", "published", "model"
+MOST_CITED = 8
+INSTALL = 'needs the measured operator tables: pip install "gpu-cost-planner[silicon]" (x86-64 Linux)'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What is at hand beside the shipped tables: the user's own measurements as CSV files, and measured operators where installed."""
+
+    own: Mapping[str, bytes] = field(default_factory=dict)  # workload -> file
+    predictor: Predictor | None = None
+
+    @property
+    def id(self) -> str:
+        """Return what tells this evidence from other; empty where there is only what is shipped."""
+        parts = [hashlib.sha256(self.own[name]).hexdigest() for name in sorted(self.own)]
+        if self.predictor is not None:
+            parts.append(self.predictor.source)
+        return "|".join(parts)
+
+
+SHIPPED_ONLY = Evidence()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tiers:
+    """Which tiers a request lets answer, of what is at hand."""
+
+    evidence: Evidence
+    asked: str = ALL
+
+    def __post_init__(self) -> None:
+        """Refuse measured operators that are not installed, and own measurements of which there are none."""
+        if self.asked == SILICON and self.evidence.predictor is None:
+            raise BadRequest(field="evidence", value=self.asked, why=INSTALL)
+        if self.asked == MEASURED and not self.evidence.own:
+            raise BadRequest(
+                field="evidence",
+                value=self.asked,
+                why="asks for own measurements and there are none",
+                expected="planner validate --measurements FILE.csv --recalibrate takes them in",
+            )
+
+    def own(self, workload: str) -> bytes | None:
+        """Return the user's measurements of a workload, where they may answer."""
+        return self.evidence.own.get(workload) if self.asked in {ALL, MEASURED} else None
+
+    @property
+    def predictor(self) -> Predictor | None:
+        """Return measured operators, where they may answer."""
+        return self.evidence.predictor if self.asked in {ALL, SILICON} else None
+
+    @property
+    def published(self) -> bool:
+        """Return whether published figures may answer."""
+        return self.asked in {ALL, PUBLISHED}
+
+
+Answer = Callable[[Evaluation, Hardware], Evaluation]
+
+
+def evaluated_inference(
+    spec: ModelSpec, hardware: Sequence[Hardware], work: InferenceWork, tiers: Tiers
+) -> list[Outcome]:
+    """Return the best layout on each hardware, as `evaluate_inference` does, put right by the nearest evidence."""
+    from planner.perf.inference import evaluate_inference  # noqa: PLC0415 - loads NumPy only when something is evaluated
+
+    outcomes = evaluate_inference(spec, hardware, work)
+    answer = _serving_answer(spec, work, tiers)
+    if answer is None:
+        return outcomes
+    return [_within_limits(spec, h, work, outcome, answer) for h, outcome in zip(hardware, outcomes, strict=True)]
+
+
+def evaluated_training(
+    spec: ModelSpec,
+    hardware: Sequence[Hardware],
+    work: TrainingWork,
+    counts: Sequence[int],
+    tiers: Tiers,
+    *,
+    explain: bool = True,
+) -> list[list[Outcome]]:
+    """Return the best layout on each hardware and number of instances, as `evaluate_training` does, put right by the nearest evidence."""
+    from planner.perf.training import evaluate_training  # noqa: PLC0415 - as above
+
+    outcomes = [list(row) for row in evaluate_training(spec, hardware, work, counts, explain=explain)]
+    rows = _rows_of("training", spec, tiers)
+    if not rows.any:
+        return outcomes
+    from planner.perf.carried import training_conditions  # noqa: PLC0415
+
+    for h, row in zip(hardware, outcomes, strict=True):
+        for i, outcome in enumerate(row):
+            if isinstance(outcome, Evaluation):
+                layout, devices = outcome.layout, h.devices * outcome.instances
+                row[i] = rows.answer(
+                    outcome,
+                    h,
+                    lambda source, lo=layout, n=devices: training_conditions(lo, work, n, source),  # type: ignore[misc]
+                )
+    return outcomes
+
+
+def _serving_answer(spec: ModelSpec, work: InferenceWork, tiers: Tiers) -> Answer | None:
+    """Return what puts an evaluation right; None where nothing is known beside the model."""
+    from planner.perf.carried import sample_conditions, serving_conditions, width  # noqa: PLC0415
+
+    workload = "serving" if spec.generates_tokens else "samples"
+    rows = _rows_of(workload, spec, tiers)
+    predictor = tiers.predictor if spec.generates_tokens else None
+    if predictor is None and not rows.any:
+        return None
+
+    def conditions(evaluation: Evaluation, h: Hardware, source: str) -> Conditions:
+        if spec.generates_tokens:
+            return serving_conditions(evaluation.layout, work, source)
+        return sample_conditions(evaluation.layout, spec.sample.size if spec.sample else None, h.devices, source)
+
+    def answer(evaluation: Evaluation, h: Hardware) -> Evaluation:
+        from_rows = rows.answer(evaluation, h, lambda source: conditions(evaluation, h, source))
+        if predictor is None or from_rows.performance.basis is Basis.MEASURED:
+            return from_rows
+        timed = _timed(spec, evaluation, h, work, predictor)
+        if timed is None:
+            return from_rows
+        published = from_rows.performance.basis is Basis.PUBLISHED
+        return from_rows if published and width(from_rows.performance) < width(timed.performance) else timed
+
+    return answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """The measured rows of a model on each accelerator that may answer, own ones first."""
+
+    workload: str
+    own: bytes | None
+    kinds: Sequence[tuple[Basis, Mapping[str, tuple[Witness, ...]]]]
+
+    @property
+    def any(self) -> bool:
+        """Return whether there is a row at all."""
+        return any(by_chip for _, by_chip in self.kinds)
+
+    def answer(self, evaluation: Evaluation, h: Hardware, conditions: Callable[[str], Conditions]) -> Evaluation:
+        """Return the evaluation with the first kind of rows that is near enough carried over; unchanged where none is.
+
+        `conditions` of the layout, for the source that the request is of: its own, or none.
+        """
+        from planner.perf.carried import carried, is_near  # noqa: PLC0415 - loads NumPy only when something is evaluated
+        from planner.perf.cited import citation, shipped_rows  # noqa: PLC0415
+        from planner.perf.evidence import OWN, correction_of, shipped_distances  # noqa: PLC0415
+
+        if h.fraction != 1:
+            return evaluation
+        for basis, by_chip in self.kinds:
+            witnesses = by_chip.get(h.accelerator, ())
+            asked = conditions(OWN if basis is Basis.MEASURED else "")
+            correction = correction_of(asked, witnesses, shipped_distances()[self.workload])
+            if correction is None or not is_near(correction):
+                continue
+            ids = [used.row_id for used in correction.used[:MOST_CITED]]
+            rows: Mapping[str, Mapping[str, str]] = (
+                own_rows(self.own)
+                if basis is Basis.MEASURED and self.own is not None
+                else shipped_rows(self.workload, ids)
+            )
+            return carried(
+                evaluation, correction, basis, {i: citation(self.workload, rows[i]) for i in ids if i in rows}
+            )
+        return evaluation
+
+
+def _rows_of(workload: str, spec: ModelSpec, tiers: Tiers) -> Rows:
+    """Return the measured rows of a model that a request lets answer."""
+    from planner.perf.evidence import fingerprint, shipped_witnesses  # noqa: PLC0415 - as above
+
+    model = fingerprint(spec)
+    kinds: list[tuple[Basis, Mapping[str, tuple[Witness, ...]]]] = []
+    own = tiers.own(workload)
+    if own is not None:
+        kinds.append((Basis.MEASURED, own_witnesses(workload, own).get(model, {})))
+    if tiers.published:
+        kinds.append((Basis.PUBLISHED, shipped_witnesses(workload, model)))
+    return Rows(workload=workload, own=own, kinds=kinds)
+
+
+def _timed(
+    spec: ModelSpec, evaluation: Evaluation, h: Hardware, work: InferenceWork, predictor: Predictor
+) -> Evaluation | None:
+    """Return the evaluation from measured operators; None where the tables do not have it."""
+    from planner.perf.memory import chunk_tokens  # noqa: PLC0415
+    from planner.perf.parameters import shipped  # noqa: PLC0415
+    from planner.perf.silicon import Question, timed  # noqa: PLC0415
+
+    layout = evaluation.layout
+    if h.fraction != 1 or layout.max_concurrency is None or (layout.pipeline_parallel or 1) > 1:
+        return None
+    question = Question(
+        spec=spec,
+        accelerator=h.accelerator,
+        engine=layout.engine or "",
+        precision=layout.precision,
+        kv_precision=layout.kv_precision or "bf16",
+        tensor_parallel=layout.tensor_parallel or 1,
+        expert_parallel=bool(layout.expert_parallel and layout.expert_parallel > 1),
+        input_tokens=work.input_tokens,
+        output_tokens=work.output_tokens,
+        concurrency=layout.max_concurrency,
+        step_tokens=chunk_tokens(h),
+    )
+    times = predictor.steps(question)
+    return None if times is None else timed(evaluation, question, times, predictor.source, shipped("silicon"))
+
+
+def _within_limits(spec: ModelSpec, h: Hardware, work: InferenceWork, outcome: Outcome, answer: Answer) -> Outcome:
+    """Return the answer for one hardware; chosen anew where evidence moves it across a latency limit."""
+    from planner.perf.inference import evaluate_inference  # noqa: PLC0415
+
+    limited = _limits(work)
+    if isinstance(outcome, Evaluation):
+        answered = answer(outcome, h)
+        if not limited or _holds(answered.performance, work.limits):
+            return answered
+        modelled = outcome
+    elif limited and outcome.reason is RejectionReason.SLO_INFEASIBLE:
+        free = evaluate_inference(spec, [h], replace(work, limits=LatencyLimits(percentile=work.limits.percentile)))[0]
+        if isinstance(free, Infeasible):
+            return outcome
+        answered, modelled = answer(free, h), free
+        if answered is free:
+            return outcome
+    else:
+        return outcome
+    turned = _turned(work.limits, modelled.performance, answered.performance)
+    again = evaluate_inference(spec, [h], replace(work, limits=turned))[0]
+    if isinstance(again, Infeasible):
+        return (
+            replace(again, detail=f"as measured nearby: {again.detail}") if isinstance(outcome, Evaluation) else outcome
+        )
+    answered = answer(again, h)
+    if _holds(answered.performance, work.limits):
+        return answered
+    return Infeasible(
+        reason=RejectionReason.SLO_INFEASIBLE,
+        detail=f"{h.accelerator}: as measured nearby, no layout keeps the latency limits at p{work.limits.percentile}",
+        figures={"accelerator": h.accelerator},
+    )
+
+
+def _limits(work: InferenceWork) -> bool:
+    limits = work.limits
+    return any(x is not None for x in (limits.ttft_ms, limits.tpot_ms, limits.e2e_ms))
+
+
+def _pairs(limits: LatencyLimits, performance: Performance) -> list[tuple[float | None, float | None]]:
+    def at(p: Percentiles | None) -> float | None:
+        return None if p is None else p.p50 if limits.percentile == 50 else p.p99
+
+    p = performance
+    return [(limits.ttft_ms, at(p.ttft_ms)), (limits.tpot_ms, at(p.tpot_ms)), (limits.e2e_ms, at(p.e2e_ms))]
+
+
+def _holds(performance: Performance, limits: LatencyLimits) -> bool:
+    """Return whether the latencies keep the limits; p90 and p95 limits are held to the p99 that is known."""
+    return all(limit is None or value is None or value <= limit for limit, value in _pairs(limits, performance))
+
+
+def _turned(limits: LatencyLimits, modelled: Performance, answered: Performance) -> LatencyLimits:
+    """Return the limits that the model must keep so that what is answered keeps the asked ones."""
+    out: list[float | None] = []
+    for (limit, model), (_, value) in zip(_pairs(limits, modelled), _pairs(limits, answered), strict=True):
+        out.append(None if limit is None else limit if not model or not value else limit * model / value)
+    return replace(limits, ttft_ms=out[0], tpot_ms=out[1], e2e_ms=out[2])
+
+
+@lru_cache(maxsize=8)
+def own_witnesses(workload: str, data: bytes) -> Mapping[str, Mapping[str, tuple[Witness, ...]]]:
+    """Return the user's own rows as evidence: model fingerprint -> accelerator -> rows, beside the shipped model's prediction."""
+    from planner.calibration.columns import parse_measurements  # noqa: PLC0415 - only where there are own rows
+    from planner.calibration.evidence import measured_speeds  # noqa: PLC0415
+    from planner.calibration.facts import shipped_facts  # noqa: PLC0415
+    from planner.calibration.model import Workload  # noqa: PLC0415
+    from planner.calibration.trials import physics_of  # noqa: PLC0415
+    from planner.perf.evidence import OWN, SOURCE  # noqa: PLC0415
+    from planner.perf.parameters import shipped  # noqa: PLC0415
+
+    physics, facts = physics_of(Workload(workload)), shipped_facts()
+    reading = physics.read(parse_measurements(data).rows, facts)
+    out: dict[str, dict[str, tuple[Witness, ...]]] = {}
+    if not reading.cases:
+        return out
+    for each in measured_speeds(reading, physics.problem(reading), shipped(workload), own_rows(data), facts):
+        conditions = replace(each.witness.conditions, words={**each.witness.conditions.words, SOURCE: OWN})
+        chips = out.setdefault(each.model, {})
+        chips[each.accelerator] = (*chips.get(each.accelerator, ()), replace(each.witness, conditions=conditions))
+    return out
+
+
+@lru_cache(maxsize=8)
+def own_rows(data: bytes) -> Mapping[str, Mapping[str, str]]:
+    """Return the user's own rows by their ids."""
+    from planner.calibration.columns import ROW_ID, parse_measurements  # noqa: PLC0415
+
+    measured = parse_measurements(data)
+    return {row[ROW_ID[measured.workload]]: row for row in measured.rows}
