@@ -123,23 +123,18 @@ def compute(
     chosen_terms = PeakTerms(
         **{f.name: np.broadcast_to(getattr(terms, f.name), need.shape)[fitting[at]] for f in fields(PeakTerms)}
     )
-    layout = step_layout(layouts, terms, fitting, work, at)
-    machine = machines(items, chosen.hardware, parameters.values_at(points)[:, columns])
-    time = step_seconds(task, layout, machine)
-    free = chosen.samples / time.total
-    log_sd = spread(
-        lambda which, place, values: (
-            step_seconds(
-                task,
-                step_layout(layouts, terms, fitting, work, which),
-                machines(items, layouts.hardware[which], values, place),
-            ).total
+    time, log_sd = spread(
+        lambda which, place, values: step_seconds(
+            task,
+            step_layout(layouts, terms, fitting, work, which),
+            machines(items, layouts.hardware[which], values, place),
         ),
         chosen=at,
         hardware=chosen.hardware,
         keys=keys,
         parameters=parameters,
     )
+    free = chosen.samples / time.total
     novelty = novelty_of(parameters, keys, len(items))
     low, high = bounds(parameters, np.ones(places), log_sd, [novelty[h] for h in chosen.hardware.tolist()])
     loader = np.array(
@@ -155,20 +150,20 @@ def compute(
         low=np.minimum(1.0, low),
         high=np.maximum(1.0, high),
         task=task,
-        machine=machine,
+        machine=machines(items, chosen.hardware, parameters.values_at(points)[:, columns]),
     )
     return found, least
 
 
 def spread(
-    seconds: Callable[[Index, Index, Array], Array],
+    seconds: Callable[[Index, Index, Array], StepTime],
     *,
     chosen: Index,
     hardware: Index,
     keys: Mapping[str, Sequence[str]],
     parameters: Parameters,
-) -> Array:
-    """Return the standard deviation of log(measured / predicted) of each chosen layout: noise, and parameters through their slopes.
+) -> tuple[StepTime, Array]:
+    """Return the time of each chosen layout, and the standard deviation of its log: noise, and parameters through their slopes.
 
     All slopes are one call of the step: as many copies of the layouts as there are parameters, each copy with one of them moved.
     """
@@ -182,9 +177,11 @@ def spread(
     values = parameters.values_at(copies)[..., columns]
     many = np.tile(chosen, len(columns) + 1)
     place = (hardware[None, :] + rows * np.arange(len(columns) + 1)[:, None]).ravel()
-    total = seconds(many, place, values.reshape(-1, len(columns))).reshape(len(columns) + 1, -1)
+    time = seconds(many, place, values.reshape(-1, len(columns)))
+    total = time.total.reshape(len(columns) + 1, -1)
     slopes = np.log(total[1:] / total[0]) / DIFFERENCE
-    return np.asarray(np.sqrt(parameters.noise_sd**2 + np.sum(slopes**2 * variance, axis=0)))
+    own = StepTime(**{f.name: getattr(time, f.name)[: len(chosen)] for f in fields(StepTime)})
+    return own, np.sqrt(parameters.noise_sd**2 + np.sum(slopes**2 * variance, axis=0))
 
 
 def split_of(layouts: Layouts) -> Split:
