@@ -18,6 +18,7 @@ from planner.calibration.sample_rows import (
     number,
     share_of,
 )
+from planner.perf.samples_rates import silicon_of
 from pricing.model import Accelerator, AcceleratorKind
 
 RATES = {
@@ -50,6 +51,8 @@ NAMES = {  # names of benchmark suites -> names of configs
 }
 MILLIONS = ("TensorFlow/Recommendation/NCF",)
 """Sources whose throughput is in 1e6 samples/s although the column does not say so: 1,024 pairs would take ten minutes."""
+RAW_OUTPUT_WORKERS = 2
+"""AWS's script of the Neuron pages starts two workers, also on the larger instances: its rate x latency / batch is two everywhere."""
 DEFAULT_BATCH = {"single-stream": 1.0, "multi-stream": 8.0}
 
 
@@ -94,8 +97,7 @@ class Case:
     @property
     def silicon(self) -> str:
         """Return architecture and, on NVIDIA chips, compute capability: GA100 and GA102 are both Ampere."""
-        capability = self.chip.compute_capability
-        return self.chip.architecture if capability is None else f"{self.chip.architecture} {capability:g}"
+        return silicon_of(self.chip.architecture, self.chip.compute_capability)
 
 
 def cases_of(row: Row, facts: Facts) -> Iterator[tuple[Case, bool]]:
@@ -122,6 +124,14 @@ def cases_of(row: Row, facts: Facts) -> Iterator[tuple[Case, bool]]:
     share = share_of(gpu, chip)
     devices = int(number(row.get("gpus_total", "")) or 1)
     batch = number(row.get("batch_size", ""))
+    if (
+        chip.kind is AcceleratorKind.NEURON
+        and devices > RAW_OUTPUT_WORKERS
+        and "raw output" in row.get("notes", "").lower()
+    ):
+        devices = RAW_OUTPUT_WORKERS
+    ranks = devices if "tensor parallel" in row.get("notes", "").lower() else 1
+    devices //= ranks
     scenario = row.get("scenario", "").lower()
     load = Load.RATE if metric in RATES else Load.MEAN
     if "server" in scenario and metric in RATES:
@@ -140,8 +150,8 @@ def cases_of(row: Row, facts: Facts) -> Iterator[tuple[Case, bool]]:
             compiled=engine.removesuffix(" nhwc") in COMPILED,
             format=form,
             width_bytes=FORMAT_WIDTH[form],
-            peak_flops=chip.peak_tflops[form] * 1e12 * share.compute,
-            bandwidth=(chip.memory_bandwidth_gb_s or 1e6) * 1e9 * share.memory,
+            peak_flops=chip.peak_tflops[form] * 1e12 * share.compute * ranks,
+            bandwidth=(chip.memory_bandwidth_gb_s or 1e6) * 1e9 * share.memory * ranks,
             off_chip=0.0 if chip.kind is AcceleratorKind.NEURON else 1.0,
             batch=batch,
             load=load,

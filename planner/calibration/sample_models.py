@@ -16,24 +16,10 @@ from importlib.resources import files
 from planner.calibration.model import Facts
 from planner.models.errors import ModelError
 from planner.models.sample_work import with_input
-from planner.models.spec import AttentionKind, ModelKind, ModelSpec
+from planner.models.spec import ModelKind, ModelSpec
+from planner.perf.samples_loads import Pass, family_of, family_of_name, passes_of
 
 TABLE = "sample_models.csv"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pass:
-    """One phase of the work of a sample: figures of one repetition, elements and not bytes."""
-
-    repeats: float
-    flops: float
-    grouped_flops: float = 0.0
-    matrix_elements: float
-    elementwise_elements: float
-    cache_elements: float = 0.0
-    weights: float  # parameters that the pass reads
-    products: float  # matrix products and convolutions
-    operators: float  # all operators that a framework launches one by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,14 +51,6 @@ PER_GMAC = {  # activations and element-wise results in 1e6, products and operat
     "other": (3.0, 6.5, 100.0, 320.0),
 }
 """Medians of the table's own families; for models of which only the multiply-adds are known."""
-
-FAMILY_WORDS = (
-    ("efficientnet", ("efficientnet",)),
-    ("mobilenet", ("mobilenet", "mnasnet", "ghostnet", "fbnet", "lcnet", "tinynet")),
-    ("regnet", ("regnet",)),
-    ("resnet", ("resnet", "resnext", "wide_resnet", "seresnet")),
-    ("vit", ("mobilevit", "maxvit", "levit", "vit", "deit", "beit", "eva", "cait", "clip", "siglip", "dino")),
-)
 
 
 def work_of(name: str, size: str, stated: Stated, facts: Facts) -> Work | None:
@@ -129,6 +107,8 @@ def _resized(entry: Entry, edge: int) -> Work:
 def _from_spec(spec: ModelSpec, size: str, name: str) -> Work | None:
     tokens = tokens_of(size) or edge_of(size)
     if spec.generates_tokens:
+        if re.search(r"\bin \d+ out \d+", size):
+            return _one_pass(spec, 1, name)  # one more token a step
         return _one_pass(spec, tokens or 128, name)
     if spec.sample is None:
         return None
@@ -182,81 +162,6 @@ def _from_gmacs(name: str, stated: Stated) -> Work:
             ),
         ),
     )
-
-
-def passes_of(spec: ModelSpec) -> tuple[Pass, ...]:
-    """Return the passes of one sample of a config's model. Speech: the encoder once, then a decoder step for each output token."""
-    sample = spec.sample
-    if sample is None:
-        raise ValueError(f"{spec.name} is not priced per sample")
-    transformer = bool(spec.attention)
-    matrix_share, elementwise_share = (0.84, 0.77) if transformer else (1.0, 2.4)
-    layers = max(1, spec.layers)
-    products, operators = (7.0 * layers + 2, 20.0 * layers) if transformer else (3.4 * layers, 11.0 * layers)
-    if spec.kind is ModelKind.DIFFUSION:
-        products, operators = 110.0 * layers, 420.0 * layers
-    if spec.kind is not ModelKind.SPEECH or sample.curve is None or sample.size is None:
-        steps = sample.steps * (sample.curve.passes_per_step if sample.curve is not None else 1)
-        written = sample.activation_elements / steps
-        return (
-            Pass(
-                repeats=steps,
-                flops=sample.flops / steps,
-                matrix_elements=matrix_share * written,
-                elementwise_elements=elementwise_share * written,
-                weights=float(spec.parameters_total),
-                products=products,
-                operators=operators,
-            ),
-        )
-    tokens, curve = sample.size, sample.curve
-    encoder = sum(g.parameters for g in spec.tensors if g.tower == "encoder")
-    step_written = curve.activations[1] + curve.activations[2] * tokens
-    return (
-        Pass(
-            repeats=1,
-            flops=curve.flops[0],
-            matrix_elements=matrix_share * curve.activations[0],
-            elementwise_elements=elementwise_share * curve.activations[0],
-            weights=float(encoder),
-            products=products,
-            operators=operators,
-        ),
-        Pass(
-            repeats=tokens,
-            flops=curve.flops[1] + curve.flops[2] * tokens,
-            matrix_elements=matrix_share * step_written,
-            elementwise_elements=elementwise_share * step_written,
-            cache_elements=cache_elements(spec, tokens / 2),
-            weights=float(spec.parameters_total - encoder),
-            products=1.5 * products,
-            operators=1.5 * operators,
-        ),
-    )
-
-
-def cache_elements(spec: ModelSpec, earlier_tokens: float) -> float:
-    """Return the cached numbers that one decoding step reads: all encoder positions, and the tokens before it."""
-    positions = float(spec.encoder_positions or 0)
-    return sum(
-        a.count * a.cache_elements_per_token * (positions if a.kind is AttentionKind.CROSS else earlier_tokens)
-        for a in spec.attention
-    )
-
-
-def family_of(spec: ModelSpec) -> str:
-    """Return the family of a config's model."""
-    if spec.kind is ModelKind.ENCODER:
-        return "encoder"
-    if spec.kind is ModelKind.VISION:
-        return family_of_name(spec.name) if family_of_name(spec.name) != "other" else spec.model_type
-    return spec.kind.value
-
-
-def family_of_name(name: str) -> str:
-    """Return the family that a name's words say, "other" where none does."""
-    plain = name.lower().removeprefix("timm/").replace("-", "_")
-    return next((family for family, words in FAMILY_WORDS if any(word in plain for word in words)), "other")
 
 
 def tokens_of(size: str) -> int | None:

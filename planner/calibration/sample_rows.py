@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from planner.calibration.model import Row
+from planner.perf.samples_loads import NEURON_CORES
 from pricing.model import Accelerator, AcceleratorKind
 
 ENGINES = (  # first that fits, in lower case
@@ -41,7 +42,6 @@ COMPILED: Final = frozenset(
 FORMAT_WIDTH = {"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0, "int8": 1.0, "fp8": 1.0, "fp4": 1.0}
 NEXT_FORMAT = {"fp4": "fp8", "fp8": "int8", "int8": "fp16", "bf16": "fp16", "tf32": "fp32", "fp16": "bf16"}
 """What a chip computes in that lacks a format."""
-NEURON_CORES = {"NeuronCore-v1 x4": 4, "NeuronCore-v2 x2": 2}
 MIG_COMPUTE, MIG_MEMORY = {"A30": 4}, {"A30": 4}
 """Slices of a chip that is divided; 7 of compute and 8 of memory on all others."""
 

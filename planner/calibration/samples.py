@@ -1,6 +1,6 @@
 """Models priced per sample: measured rows as cases, the fit that they pose, and what the model predicts for them.
 
-The physics is `planner.perf.samples_batch`: the same function that answers a request.
+The physics is `planner.perf.samples_time`: the same function that answers a request.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from planner.calibration.model import Facts, Figure, Labels, Reading, Row, Skipp
 from planner.calibration.sample_cases import Case, Load, Unpredictable, cases_of
 from planner.perf.intervals import bounds, novelty_of
 from planner.perf.parameters import Parameters
-from planner.perf.samples_batch import Loads, batch_seconds
-from planner.perf.samples_rates import COLUMN, SLOTS
+from planner.perf.samples_rates import COLUMN, SLOTS, model_key
+from planner.perf.samples_time import Loads, batch_seconds
 
 Array = npt.NDArray[np.float64]
 
@@ -80,7 +80,7 @@ def keys_of(reading: Reading) -> dict[str, list[str]]:
         "precision": [f"{c.format} on {c.silicon}" for c in cases],
         "family": [c.work.family for c in cases],
         "engine_family": [f"{c.engine} {c.work.family}" for c in cases],
-        "model": [c.work.name for c in cases],
+        "model": [model_key(c.work.name) for c in cases],
         "source": [each.source for each in reading.labels],
         "group": [each.group for each in reading.labels],
     }

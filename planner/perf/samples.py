@@ -7,13 +7,12 @@ uniformly between 0 and the batch time t, and is served with the next: latency t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from planner.models.spec import ModelKind, ModelSpec, SampleWork
-from planner.perf.fractions import SAMPLES, efficiency_of
 from planner.perf.llm_report import IDLE_POWER_SHARE, PREFILL_POWER_SHARE
 from planner.perf.memory import ENGINE_SHARE, GIB
 from planner.perf.model import (
@@ -32,20 +31,23 @@ from planner.perf.model import (
     RejectionReason,
     Term,
 )
-from planner.perf.samples_support import sample_engine, sample_format, support_notes
-from planner.perf.samples_time import (
-    BATCHES,
-    EAGER,
+from planner.perf.parameters import Parameters, shipped
+from planner.perf.samples_loads import (
     PreparedSample,
     activation_width,
-    batch_seconds,
     cache_elements,
-    phases_of,
+    family_of,
+    loads_of,
+    most_written,
     weight_bytes,
 )
+from planner.perf.samples_rates import COLUMN, factors, keys_of, silicon_of
+from planner.perf.samples_support import sample_engine, sample_format, support_notes
+from planner.perf.samples_time import Loads, batch_seconds
 
 Array = npt.NDArray[np.float64]
 
+BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 LIVE_ACTIVATION_SHARE = 0.15
 """Share of all activations of a sample that live at once: a layer's input and output, and what skips around it."""
 RESERVE_GIB = 0.75
@@ -103,7 +105,8 @@ def evaluate_format(
         else:
             ready.append(found)
     if ready:
-        time_s = batch_seconds(spec, sample, ready)
+        machine = Machine.of(spec, ready)
+        time_s = machine.seconds(np.array(BATCHES, dtype=np.float64)[None, :])
         usable = np.array([r.hardware.memory_visible_gib * GIB * ENGINE_SHARE for r in ready])[:, None]
         fits = required_bytes(spec, sample, ready) <= usable
         allowed = np.array(BATCHES) <= (work.max_concurrency or BATCHES[-1])
@@ -112,17 +115,24 @@ def evaluate_format(
         rate = np.where(fits & allowed, np.array(BATCHES) / time_s, 0.0)
         best = rate.max(axis=1, keepdims=True)
         if work.objective == "latency":
-            # Of batches that take equally long (launches bind) the largest.
+            # Of batches that take equally long within 2 % (launches bind) the largest.
             wait = np.where(fits & allowed, time_s, np.inf)
-            same = wait <= wait.min(axis=1, keepdims=True) * (1 + 1e-9)
+            same = wait * ENOUGH <= wait.min(axis=1, keepdims=True)
             choice = len(BATCHES) - 1 - np.argmax(same[:, ::-1], axis=1)
         else:
             choice = np.argmax(rate >= ENOUGH * best, axis=1)
+        low, high, novelty = machine.interval(np.array(BATCHES, dtype=np.float64)[choice][:, None])
         for row, item in enumerate(ready):
             column = int(choice[row])
             if best[row, 0] > 0:
                 outcome: Outcome = evaluation(
-                    spec, sample, item, batch=BATCHES[column], time_s=float(time_s[row, column])
+                    spec,
+                    sample,
+                    item,
+                    batch=BATCHES[column],
+                    time_s=float(time_s[row, column]),
+                    values=machine.values[row],
+                    interval=(float(low[row]), float(high[row]), novelty[row]),
                 )
             elif not fits[row].any():
                 outcome = out_of_memory(spec, sample, item)
@@ -151,33 +161,60 @@ def prepare(spec: ModelSpec, hardware: Hardware, work: InferenceWork, index: int
         engine=engine,
         format=form,
         peak_flops=hardware.peak_tflops[form.compute] * 1e12,
-        efficiency=efficiency_of(SAMPLES, workload_of(spec, engine), hardware, form.compute),
         weight_bytes=weight_bytes(spec, form),
         width=activation_width(form),
     )
 
 
-def workload_of(spec: ModelSpec, engine: str) -> str:
-    """Return the class of work that the efficiency table knows; PyTorch has rows of its own."""
-    suffix = "_eager" if engine == EAGER else ""
-    if spec.kind is ModelKind.DIFFUSION:
-        return "diffusion" + suffix
-    if spec.kind is ModelKind.SPEECH:
-        return "speech" + suffix
-    return ("transformer" if spec.attention else "convolution") + suffix
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What each hardware is asked for, and what it reaches of its datasheet with this model, engine and format."""
+
+    loads: Loads
+    parameters: Parameters
+    keys: dict[str, list[str]]
+    values: Array  # [hardware, slots]
+
+    @classmethod
+    def of(cls, spec: ModelSpec, items: Sequence[PreparedSample]) -> Machine:
+        """Return loads and fitted values of a model on some hardware."""
+        parameters = shipped("samples")
+        keys = keys_of(
+            silicon=[silicon_of(i.hardware.architecture, i.hardware.compute_capability) for i in items],
+            chips=[i.hardware.accelerator for i in items],
+            engines=[i.engine for i in items],
+            formats=[i.format.compute for i in items],
+            family=family_of(spec),
+            model=spec.name,
+        )
+        return cls(
+            loads=loads_of(spec, items), parameters=parameters, keys=keys, values=parameters.values(keys, len(items))
+        )
+
+    def seconds(self, batch: Array) -> Array:
+        """Return seconds of batches [hardware or 1, batches] on one core each."""
+        return batch_seconds(self.loads, self.values, batch)
+
+    def interval(self, batch: Array) -> tuple[Array, Array, list[str]]:
+        """Return p10 and p90 of measured over predicted rate at one batch each [hardware, 1], and the class of novelty."""
+        return factors(
+            self.parameters,
+            self.keys,
+            lambda values: np.log(batch_seconds(self.loads, values, batch)[:, 0]),
+            len(self.values),
+        )
 
 
 def held_elements(spec: ModelSpec, sample: SampleWork) -> tuple[float, float]:
     """Return activations that live at once and cached keys and values of one sample, in elements."""
-    phases = phases_of(spec, sample)
     cached = cache_elements(spec, sample.size or 0) if spec.kind is ModelKind.SPEECH else 0.0
-    return LIVE_ACTIVATION_SHARE * max(p.activation_elements for p in phases), cached
+    return LIVE_ACTIVATION_SHARE * most_written(spec), cached
 
 
 def required_bytes(spec: ModelSpec, sample: SampleWork, items: Sequence[PreparedSample]) -> Array:
     """Return bytes per device, one row per hardware, one column per batch size."""
-    per_sample = np.array([i.width for i in items])[:, None] * sum(held_elements(spec, sample))
-    weights = np.array([i.weight_bytes for i in items])[:, None]
+    per_sample = np.array([i.cores * i.width for i in items])[:, None] * sum(held_elements(spec, sample))
+    weights = np.array([i.cores * i.weight_bytes for i in items])[:, None]
     beside = RESERVE_GIB * GIB + COMPANION_BYTES * spec.companion_parameters
     return weights + per_sample * np.array(BATCHES, dtype=np.float64)[None, :] + beside
 
@@ -185,12 +222,13 @@ def required_bytes(spec: ModelSpec, sample: SampleWork, items: Sequence[Prepared
 def memory_fit(spec: ModelSpec, sample: SampleWork, item: PreparedSample, batch: int) -> MemoryFit:
     """Return the memory of one device as lines."""
     live, cached = held_elements(spec, sample)
+    each = f" on each of {item.cores} cores" if item.cores > 1 else ""
     lines = [
-        MemoryLine(name="weights", gib=item.weight_bytes / GIB, note=item.format.weights),
+        MemoryLine(name="weights", gib=item.cores * item.weight_bytes / GIB, note=item.format.weights + each),
         MemoryLine(
             name="activations",
-            gib=item.width * live * batch / GIB,
-            note=f"batch {batch}, {LIVE_ACTIVATION_SHARE:.0%} of them live at once",
+            gib=item.cores * item.width * live * batch / GIB,
+            note=f"batch {batch}{each}, {LIVE_ACTIVATION_SHARE:.0%} of them live at once",
         ),
         MemoryLine(name="runtime_reserve", gib=RESERVE_GIB),
     ]
@@ -198,21 +236,39 @@ def memory_fit(spec: ModelSpec, sample: SampleWork, item: PreparedSample, batch:
         gib = COMPANION_BYTES * spec.companion_parameters / GIB
         lines.insert(1, MemoryLine(name="companions", gib=gib, note="text encoders and image decoder, 16-bit"))
     if cached:
-        lines.insert(1, MemoryLine(name="kv_cache", gib=item.width * cached * batch / GIB, note=f"batch {batch}"))
+        lines.insert(
+            1,
+            MemoryLine(
+                name="kv_cache", gib=item.cores * item.width * cached * batch / GIB, note=f"batch {batch}{each}"
+            ),
+        )
     return MemoryFit(lines=tuple(lines), available_gib_per_accelerator=item.hardware.memory_visible_gib * ENGINE_SHARE)
 
 
-def evaluation(spec: ModelSpec, sample: SampleWork, item: PreparedSample, *, batch: int, time_s: float) -> Evaluation:
-    """Return the chosen batch as an `Evaluation`; rates of all devices of the instance."""
-    hw, e = item.hardware, item.efficiency
-    rate = hw.devices * batch / time_s
-    busy = min(1.0, sample.flops * batch / (item.peak_flops * e.value) / time_s)
+def evaluation(
+    spec: ModelSpec,
+    sample: SampleWork,
+    item: PreparedSample,
+    *,
+    batch: int,
+    time_s: float,
+    values: Array,
+    interval: tuple[float, float, str],
+) -> Evaluation:
+    """Return the chosen batch as an `Evaluation`; rates of all devices of the instance. `values`: of the slots."""
+    hw = item.hardware
+    replicas = hw.devices * item.cores
+    rate = replicas * batch / time_s
+    reached = {name: float(values[column]) for name, column in COLUMN.items()}
+    busy = min(1.0, rate * sample.flops / (item.peak_flops * hw.devices * reached["compute"]))
     p50, p99 = (float(latency_s(np.array(time_s), p)) * 1e3 for p in (50, 99))
+    low, high, novelty = interval
+    citation = cited()
     return Evaluation(
         layout=Layout(
             engine=item.engine,
             precision=item.format.weights,
-            replicas_per_instance=hw.devices,
+            replicas_per_instance=replicas,
             max_concurrency=batch,
             batch=batch,
         ),
@@ -221,14 +277,14 @@ def evaluation(spec: ModelSpec, sample: SampleWork, item: PreparedSample, *, bat
         performance=Performance(
             basis=Basis.MODELLED,
             rates=Rates(requests_per_s=rate, samples_per_s=rate),
-            low_factor=e.p10,
-            high_factor=e.p90,
+            low_factor=min(1.0, low),
+            high_factor=max(1.0, high),
             e2e_ms=Percentiles(p50=p50, p99=p99),
             mfu_fraction=rate * sample.flops / (item.peak_flops * hw.devices),
             power_w=None
             if hw.tdp_w is None
             else hw.tdp_w * hw.devices * (PREFILL_POWER_SHARE * busy + IDLE_POWER_SHARE * (1 - busy)),
-            sources=(e.citation,),
+            sources=(citation,),
             terms=(
                 Term(name="flops_per_sample", value=sample.flops, unit="FLOP", formula=sample.description),
                 Term(
@@ -238,11 +294,25 @@ def evaluation(spec: ModelSpec, sample: SampleWork, item: PreparedSample, *, bat
                     formula=f"dense, {item.format.compute}, per device",
                 ),
                 Term(
-                    name="efficiency",
-                    value=e.value,
+                    name="compute_efficiency",
+                    value=reached["compute"],
                     unit="fraction of peak",
-                    formula=e.evidence,
-                    source=e.citation,
+                    formula=f"fitted; {novelty}",
+                    source=citation,
+                ),
+                Term(
+                    name="bandwidth_efficiency",
+                    value=reached["bandwidth"],
+                    unit="fraction of peak",
+                    formula="fitted",
+                    source=citation,
+                ),
+                Term(
+                    name="operator_time",
+                    value=1e6 * reached["operator"],
+                    unit="us per matrix product",
+                    formula="fitted",
+                    source=citation,
                 ),
                 Term(
                     name="weight_bytes",
@@ -260,12 +330,18 @@ def evaluation(spec: ModelSpec, sample: SampleWork, item: PreparedSample, *, bat
                     name="batch_time",
                     value=time_s * 1e3,
                     unit="ms",
-                    formula="launch and max(compute, memory)",
+                    formula="pace x sum over passes of (compute and memory overlapped, operators, launches)",
                 ),
             ),
         ),
         notes=(f"one inference = {sample.description}", *item.format.notes, *support_notes(hw, item.engine)),
     )
+
+
+def cited() -> str:
+    """Return where the fitted parameters come from."""
+    p = shipped("samples")
+    return f"fit to {p.rows:,} published measurements in {p.groups} groups of source, model and chip ({p.fitted_on})"
 
 
 def out_of_memory(spec: ModelSpec, sample: SampleWork, item: PreparedSample) -> Infeasible:

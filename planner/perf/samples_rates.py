@@ -1,8 +1,22 @@
-"""Fitted parameters of models priced per sample, as the arrays of `samples_batch` want them: names, links, levels, keys of a request."""
+"""Fitted parameters of models priced per sample, as the arrays of `samples_time` want them: names, links, levels, keys of a request."""
 
 from __future__ import annotations
 
-from planner.perf.parameters import Link, Slot
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from planner.perf.intervals import bounds, novelty_of
+from planner.perf.parameters import Link, Parameters, Slot
+
+Array = npt.NDArray[np.float64]
+
+ENGINE_KEYS = {"pytorch": "pytorch eager"}
+"""Runtimes of a request whose measurements go by another name."""
+STEP = 1e-4
+"""Step in link space of the forward differences behind an interval."""
 
 SLOTS = (
     Slot(
@@ -10,7 +24,7 @@ SLOTS = (
         unit="fraction of the dense peak",
         link=Link.FRACTION,
         start=0.5,
-        levels={"architecture": 0.3, "chip": 0.2, "precision": 0.3, "engine": 0.3, "family": 0.3},
+        levels={"architecture": 0.3, "chip": 0.2, "precision": 0.3, "engine": 0.3},
     ),
     Slot(
         name="grouped",
@@ -79,3 +93,63 @@ SLOTS = (
     ),
 )
 COLUMN = {slot.name: i for i, slot in enumerate(SLOTS)}
+
+
+def silicon_of(architecture: str, capability: float | None) -> str:
+    """Return the key of a chip's architecture: on NVIDIA's with the compute capability, as GA100 and GA102 are both Ampere."""
+    return architecture if capability is None else f"{architecture} {capability:g}"
+
+
+def model_key(name: str) -> str:
+    """Return the key of a model whatever way its name is written: letters and digits in lower case ("ResNet-50" is "resnet50")."""
+    return re.sub(r"[^a-z0-9.]", "", name.lower())
+
+
+def keys_of(
+    *,
+    silicon: Sequence[str],
+    chips: Sequence[str],
+    engines: Sequence[str],
+    formats: Sequence[str],
+    family: str,
+    model: str,
+) -> dict[str, list[str]]:
+    """Return the keys of a user's request: of source and group there is none, which widens its interval."""
+    rows = len(chips)
+    by_engine = [ENGINE_KEYS.get(each, each) for each in engines]
+    return {
+        "architecture": list(silicon),
+        "chip": list(chips),
+        "engine": by_engine,
+        "precision": [f"{form} on {each}" for form, each in zip(formats, silicon, strict=True)],
+        "family": [family] * rows,
+        "engine_family": [f"{engine} {family}" for engine in by_engine],
+        "model": [model_key(model)] * rows,
+        "source": [""] * rows,
+        "group": [""] * rows,
+        "grouped_architecture": list(silicon),
+        "grouped_engine": by_engine,
+        "eager_engine": by_engine,
+        "eager_chip": list(chips),
+        "eager_source": [""] * rows,
+    }
+
+
+def factors(
+    parameters: Parameters, keys: dict[str, list[str]], log_seconds: Callable[[Array], Array], rows: int
+) -> tuple[Array, Array, list[str]]:
+    """Return p10 and p90 of measured rate over predicted rate [rows], and the novelty class of each row.
+
+    `log_seconds` takes values [rows, slots] and returns the log of the time of the batch in question.
+    """
+    points = parameters.points(keys, rows)
+    at = log_seconds(parameters.values_at(points))
+    slopes = np.empty_like(points)
+    for column in range(points.shape[1]):
+        moved = points.copy()
+        moved[:, column] += STEP
+        slopes[:, column] = (log_seconds(parameters.values_at(moved)) - at) / STEP
+    sd = np.sqrt(np.sum(slopes**2 * parameters.variances(keys, rows), axis=1) + parameters.noise_sd**2)
+    novelty = novelty_of(parameters, keys, rows)
+    low, high = bounds(parameters, np.ones(rows), sd, novelty)
+    return low, high, novelty

@@ -1,130 +1,79 @@
-"""Time of one batch of a model that is priced per sample, on one device.
+"""Time of one batch of a model that is priced per sample, on one device, for thousands of rows and batches at once.
 
-A batch passes through phases, each repeated: one pass for vision and encoders, a denoising step each for diffusion, the encoder
-and then one step per output token for speech. Compiled (TensorRT, Neuron, XLA), b samples take
+A batch passes through phases, each repeated: one pass for vision and encoders, a denoising step each for diffusion, the encoder and
+then one step per output token for speech. In a phase, b samples take
 
-    t(b) = sum over phases of r (n_b t_l + max(F b / (peak e), (W + (2 A + C) b) / (BW e_m)))
+    C   = b (F / (P e) + G / (P e_g))                         arithmetic
+    M   = (W + w (2 A + 2 u E + K) b) / (B m)                 memory traffic
+    D   = (C^p + M^p)^(1/p) + n t_d                           device
+    t   = pace * sum over phases of r (D^q + (N t_h)^q)^(1/q)
 
-and launched operator by operator (PyTorch) max(n_b t_l, ...) of the same, because the host runs ahead of the device. F = FLOPs of
-a sample in one pass, W = weight bytes of the stacks in work, A = activation bytes that a layer writes and the next reads, C =
-cached keys and values that a decoding step reads, n_b = blocks, t_l = launch time of a block, r = repeats, e and e_m = fractions
-of the peaks (`tables/efficiencies_samples.csv`). Reference for the roofline: Williams, Waterman, Patterson 2009.
+F, G = FLOPs of dense and of grouped convolutions and products, P = dense peak, e, e_g = fractions reached; W = weight bytes, A = results
+of matrix products and convolutions (written once, read once), E = results of element-wise operators, of which the share u crosses memory
+(compilers fuse the rest), K = cached keys and values that a decoding step reads, w = bytes of a number, B m = usable bandwidth. p = 3
+lies between no overlap (1) and the longer of both alone; n products cost t_d each however small they are; N operators are
+launched one by one by the host in t_h each where nothing is compiled: host and device run side by side (q = 4). Compiled: t_h = 0.
+Reference for the roofline: Williams, Waterman, Patterson 2009.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from planner.models.spec import AttentionKind, ModelKind, ModelSpec, SampleWork
-from planner.perf.fractions import SAMPLES, Efficiency, parameter
-from planner.perf.model import Hardware
-from planner.perf.precision import Format, bits_of
-from pricing.model import AcceleratorKind
+from planner.perf.samples_rates import COLUMN
 
 Array = npt.NDArray[np.float64]
 
-BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-EAGER = "pytorch"
+OVERLAP = 3.0
+"""p: how far arithmetic and memory traffic of a network hide each other."""
+RACE = 4.0
+"""q: host and device run side by side, nearly the longer of both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedSample:
-    """One hardware that can run the model, before the batch is chosen."""
+class Loads:
+    """What rows ask of their device. Arrays [rows, phases] of one pass of one sample, or [rows]."""
 
-    index: int
-    hardware: Hardware
-    engine: str
-    format: Format
-    peak_flops: float
-    efficiency: Efficiency
-    weight_bytes: float
-    width: float  # bytes of an activation or cached number
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Phase:
-    """A part of the work of one sample that runs `repeats` times: FLOPs and elements of one pass."""
-
-    repeats: int
-    flops: float
-    activation_elements: float
-    weight_share: float = 1.0  # of all weights that the pass reads
-    cache_elements: float = 0.0
+    repeats: Array  # [rows, phases]; 0 where a row has no such phase
+    flops: Array  # [rows, phases] dense
+    grouped_flops: Array  # [rows, phases]
+    matrix_elements: Array  # [rows, phases] results of matrix products and convolutions
+    elementwise_elements: Array  # [rows, phases]
+    cache_elements: Array  # [rows, phases]
+    weight_bytes: Array  # [rows, phases] read once per pass
+    products: Array  # [rows, phases] matrix products and convolutions
+    operators: Array  # [rows, phases] all operators; 0 where compiled
+    width_bytes: Array  # [rows] of an activation
+    peak_flops: Array  # [rows] dense, FLOP/s
+    bandwidth: Array  # [rows] bytes/s
+    off_chip: Array  # [rows] share of activations that crosses memory
 
 
-def phases_of(spec: ModelSpec, sample: SampleWork) -> tuple[Phase, ...]:
-    """Return the passes of one sample. Speech: the encoder once, then a decoder step for each output token."""
-    if spec.kind is not ModelKind.SPEECH or sample.curve is None or sample.size is None:
-        steps = sample.steps
-        return (
-            Phase(repeats=steps, flops=sample.flops / steps, activation_elements=sample.activation_elements / steps),
+def batch_seconds(loads: Loads, values: Array, batch: Array) -> Array:
+    """Return seconds of a batch [rows, batches] for values [rows, slots] of the parameters and batches [rows or 1, batches]."""
+
+    def slot(name: str) -> Array:
+        return values[:, COLUMN[name], None]
+
+    def each(x: Array) -> Array:
+        return x[:, None]
+
+    arithmetic = each(loads.peak_flops)
+    bandwidth = each(loads.bandwidth) * slot("bandwidth")
+    total = np.zeros(np.broadcast_shapes((len(values), 1), batch.shape))
+    for k in range(loads.repeats.shape[1]):
+        flops = loads.flops[:, k, None] / slot("compute") + loads.grouped_flops[:, k, None] / slot("grouped")
+        moved = each(loads.width_bytes * loads.off_chip) * (
+            2 * loads.matrix_elements[:, k, None] + 2 * slot("unfused") * loads.elementwise_elements[:, k, None]
+        ) + each(loads.width_bytes * loads.cache_elements[:, k])
+        compute_s = flops * batch / arithmetic
+        memory_s = (loads.weight_bytes[:, k, None] + moved * batch) / bandwidth
+        device_s = (compute_s**OVERLAP + memory_s**OVERLAP) ** (1 / OVERLAP) + loads.products[:, k, None] * slot(
+            "operator"
         )
-    tokens = sample.size
-    flops, written = sample.curve.flops, sample.curve.activations
-    encoder = sum(g.parameters for g in spec.tensors if g.tower == "encoder") / spec.parameters_total
-    return (
-        Phase(repeats=1, flops=flops[0], activation_elements=written[0], weight_share=encoder),
-        Phase(
-            repeats=tokens,
-            flops=flops[1] + flops[2] * tokens,
-            activation_elements=written[1] + written[2] * tokens,
-            weight_share=1 - encoder,
-            cache_elements=cache_elements(spec, tokens / 2),
-        ),
-    )
-
-
-def cache_elements(spec: ModelSpec, earlier_tokens: float) -> float:
-    """Return the cached numbers that one decoding step reads: all encoder positions, and the tokens before it."""
-    positions = float(spec.encoder_positions or 0)
-    return sum(
-        a.count * a.cache_elements_per_token * (positions if a.kind is AttentionKind.CROSS else earlier_tokens)
-        for a in spec.attention
-    )
-
-
-def activation_width(form: Format) -> float:
-    """Return bytes per activation: those of the arithmetic."""
-    return {"fp32": 4.0, "tf32": 4.0, "int8": 1.0, "fp8": 1.0}.get(form.compute, 2.0)
-
-
-def weight_bytes(spec: ModelSpec, form: Format) -> float:
-    """Return the bytes of all weights as the format stores them."""
-    return sum(g.parameters * bits_of(g.stored_bits, quantisable=g.quantisable, form=form) / 8 for g in spec.tensors)
-
-
-def batch_seconds(spec: ModelSpec, sample: SampleWork, items: Sequence[PreparedSample]) -> Array:
-    """Return seconds per batch, one row per hardware, one column per batch size.
-
-    Neuron compilers keep activations in on-chip memory (24 MiB a core), so they do not cross the memory bus there. Decoding
-    reads memory in small pieces: its share of the bandwidth is the efficiency of speech itself.
-    """
-
-    def column(values: list[float]) -> Array:
-        return np.array(values, dtype=np.float64)[:, None]
-
-    batch = np.array(BATCHES, dtype=np.float64)[None, :]
-    share = column(
-        [i.efficiency.value if spec.kind is ModelKind.SPEECH else parameter(SAMPLES, "bandwidth_share") for i in items]
-    )
-    bandwidth = column([(i.hardware.memory_bandwidth_gb_s or np.inf) * 1e9 for i in items]) * share
-    arithmetic = column([i.peak_flops * i.efficiency.value for i in items])
-    weights = column([i.weight_bytes for i in items])
-    width = column([i.width for i in items])
-    off_chip = column([0.0 if i.hardware.kind is AcceleratorKind.NEURON else 1.0 for i in items])
-    eager = column([float(i.engine == EAGER) for i in items]) > 0
-    launch_s = max(1, spec.layers) * np.where(
-        eager, parameter(SAMPLES, "eager_launch_s"), parameter(SAMPLES, "compiled_launch_s")
-    )
-    total = np.zeros((len(items), len(BATCHES)))
-    for phase in phases_of(spec, sample):
-        moved = width * (2 * off_chip * phase.activation_elements + phase.cache_elements)
-        device_s = np.maximum(
-            phase.flops * batch / arithmetic, (phase.weight_share * weights + moved * batch) / bandwidth
-        )
-        total += phase.repeats * np.where(eager, np.maximum(launch_s, device_s), launch_s + device_s)
-    return total
+        host_s = loads.operators[:, k, None] * slot("launch")
+        total += loads.repeats[:, k, None] * (device_s**RACE + host_s**RACE) ** (1 / RACE)
+    return total * slot("pace")

@@ -60,7 +60,8 @@ def test_work_agrees_with_published_counts() -> None:
 
 def test_work_grows_with_the_area() -> None:
     at = [work_of("timm/resnet18", f"{edge}x{edge}", NOTHING, shipped_facts()) for edge in (224, 448)]
-    assert at[0] and at[1]
+    assert at[0]
+    assert at[1]
     assert at[1].passes[0].flops == pytest.approx(4 * at[0].passes[0].flops, rel=1e-3)
     assert at[1].passes[0].weights == at[0].passes[0].weights
 
