@@ -20,6 +20,8 @@ from planner.calibration.training_rows import TrainingCase, case_of
 from planner.perf.intervals import bounds, novelty_of
 from planner.perf.parameters import Link, Parameters, Slot
 from planner.perf.training_machine import SLOTS, engine_key, level_keys, machine_of, stacked_nodes
+from planner.perf.training_memory import MEMORY_SLOTS, peak_gib
+from planner.perf.training_memory import stacked as stacked_peaks
 from planner.perf.training_step import StepLayout, StepTime, step_seconds
 from planner.perf.training_step_work import stacked
 
@@ -65,7 +67,14 @@ def slots() -> tuple[Slot, ...]:
                 unit="share of the dense peak",
                 link=fraction,
                 start=0.65,
-                levels={"architecture": 0.3, "chip": 0.15, "format": 0.3, "class": 0.2, "stack": 0.3, "method": 0.2},
+                levels={
+                    "architecture": 0.3,
+                    "chip": 0.15,
+                    "format": 0.3,
+                    "class": 0.2,
+                    "stack": 0.3,
+                    "method": 0.2,
+                },
             ),
             Slot(
                 name="expert_share",
@@ -97,6 +106,13 @@ def slots() -> tuple[Slot, ...]:
                 levels={"class": 0.5, "stack": 0.5},
             ),
             Slot(name="host_ms", unit="ms per step", link=log, start=5.0, levels={"class": 0.5, "stack": 0.5}),
+            Slot(
+                name="feed_us",
+                unit="us per decoded sample",
+                link=log,
+                start=200.0,
+                levels={"class": 0.5, "source": 0.3},
+            ),
             Slot(name="link_share", unit="share of the link", link=fraction, start=0.6, levels={"architecture": 0.3}),
             Slot(
                 name="network_share",
@@ -116,7 +132,7 @@ def slots() -> tuple[Slot, ...]:
             ),
         )
     }
-    return tuple(held[name] for name in SLOTS)
+    return (*(held[name] for name in SLOTS), *MEMORY_SLOTS)
 
 
 def read(rows: Sequence[Row], facts: Facts) -> Reading:
@@ -128,8 +144,6 @@ def read(rows: Sequence[Row], facts: Facts) -> Reading:
         found = case_of(row, facts)
         if isinstance(found, Skipped):
             skipped.append(found)
-        elif found.metric == "peak_mem_gib":
-            skipped.append(Skipped(row_id=found.row_id, reason="peak memory", detail="not wired yet", eligible=True))
         else:
             cases.append(found)
             labels.append(labels_of(row, found))
@@ -178,6 +192,7 @@ def keys_of(cases: Sequence[TrainingCase], labels: Sequence[Labels]) -> dict[str
             precision=label.precision,
             work=label.family,
             method=case.training.method,
+            memory=case.peak is not None,
             source=label.source,
             model=label.model.lower(),
             group=label.group,
@@ -211,6 +226,9 @@ class Steps:
             recompute_attention=column([case.recompute_attention for case in cases]),
         )
         self.log_scale = np.log(column([case.scale for case in cases]))
+        self.of_memory = np.array([i for i, case in enumerate(cases) if case.peak is not None], dtype=np.int64)
+        peaks = [case.peak for case in cases if case.peak is not None]
+        self.terms = stacked_peaks(peaks) if peaks else None
         self.sign = np.where([case.inverse for case in cases], 1.0, -1.0)
 
     def times(self, values: Array) -> StepTime:
@@ -218,8 +236,12 @@ class Steps:
         return step_seconds(self.work, self.layout, machine_of(self.node, values))
 
     def log_figures(self, values: Array) -> Array:
-        """Return the log of each case's published figure."""
-        return np.asarray(self.log_scale + self.sign * np.log(self.times(values).total))
+        """Return the log of each case's published figure; values [cases, slots of the step, slots of memory]."""
+        figures = np.log(self.times(values).total)
+        if self.terms is not None:
+            figures = figures.copy()
+            figures[self.of_memory] = np.log(peak_gib(self.terms, values[self.of_memory, len(SLOTS) :]))
+        return np.asarray(self.log_scale + self.sign * figures)
 
 
 def problem(reading: Reading) -> Problem:
@@ -272,6 +294,6 @@ def figures(reading: Reading, parameters: Parameters) -> list[Figure]:
 
 def _as_slots(parameters: Parameters) -> Parameters:
     """Return the parameters, refused where their slots are not ours."""
-    if tuple(slot.name for slot in parameters.slots) != SLOTS:
+    if tuple(slot.name for slot in parameters.slots) != tuple(slot.name for slot in slots()):
         raise ValueError(f"parameters of {parameters.workload} have other slots than training's: fit them anew")
     return parameters

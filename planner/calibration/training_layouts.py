@@ -20,6 +20,7 @@ DEGREE = {
     "expert": re.compile(r"(?<![a-z])ep\s*=?\s*(\d+)"),
     "interleave": re.compile(r"(?<![a-z])vp\s*=?\s*(\d+)"),
 }
+DATA = re.compile(r"(?<![a-z])dp\s*=?\s*(\d+)")
 NEURON_TENSOR = re.compile(r"(\d+)xnc\(tp\)")
 ZERO = re.compile(r"zero[-_ ]*(?:stage)?\s*=?\s*([0-3])")
 SHARDED = re.compile(r"fsdp(?!0)|full_shard|zero-?3")
@@ -85,12 +86,22 @@ def spread_of(
             if match:
                 degrees[name] = max(1, int(match[1]))
                 found = found or name in {"tensor", "pipeline", "context"}
+    replicas = DATA.search(text)
+    if (
+        replicas and found and not neuron and "neuron" not in framework.lower()
+    ):  # the degree that is not named takes up the rest
+        rest = devices // max(1, int(replicas[1]) * degrees["tensor"] * degrees["pipeline"] * degrees["context"])
+        unnamed = "tensor" if not DEGREE["tensor"].search(text) else "pipeline"
+        if rest > 1 and not DEGREE[unnamed].search(text):
+            degrees[unnamed] *= rest
     if neuron:  # cores; a chip has two
         degrees["tensor"], found = max(1, int(neuron[1]) // 2), True
     elif "neuron" in framework.lower() and degrees["tensor"] > 1:
         degrees["tensor"] //= 2
     stage = ZERO.search(text)
     zero = int(stage[1]) if stage else _usual_stage(text, framework, method)
+    if spec.experts and zero >= 3 and not DEGREE["expert"].search(text):  # experts are dealt out, not gathered
+        degrees["expert"] = math.gcd(devices, spec.experts)
     spread = Spread(zero=zero, stated=found, **degrees)
     if not found and counted and devices > 1 and zero < 3 and MODEL_PARALLEL.search(text):
         spread = usual_split(

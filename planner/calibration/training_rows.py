@@ -14,9 +14,11 @@ import numpy as np
 from planner.calibration.model import Facts, Row, Skipped
 from planner.calibration.training_layouts import Spread, accumulation_of, spread_of
 from planner.calibration.training_models import TrainingModel, at_pixels, training_model, usual_batch
+from planner.calibration.training_peaks import Degrees, peak_of
 from planner.models.spec import ModelSpec
 from planner.perf.model import TrainingWork
 from planner.perf.training_machine import PCIE_BYTES_S, Node, peaks_of
+from planner.perf.training_memory import PeakTerms
 from planner.perf.training_step import StepWork
 from planner.perf.training_step_work import step_work
 from planner.perf.training_work import counted_in_tokens
@@ -34,6 +36,12 @@ UNPADDED_BERT = 0.5
 """MLPerf's BERT removes padding: about half of the 512 tokens are there."""
 LAMB_BATCH = 65536.0
 """Sequences per step of BERT pre-training with LAMB, where a row gives the micro-batch alone."""
+PIPELINE_FULL = 8
+"""Micro-batches per pipeline stage where no global batch is given: a bubble of an eighth, as big runs are planned."""
+USUAL_TOKENS = 8192.0
+"""Tokens a device trains at once where neither micro-batch nor global batch is given."""
+CONTAINER = re.compile(r"\b(2\d)\.(0[1-9]|1[0-2])\b")
+"""Year and month of a container release in a framework's text."""
 EPOCH_ITEMS = {"alpaca-2k": 2000.0}
 
 
@@ -61,6 +69,7 @@ class TrainingCase:
     precision: str
     framework: str
     devices: float
+    peak: PeakTerms | None = None  # of rows that give memory
 
 
 def number(text: str | None) -> float | None:
@@ -144,6 +153,8 @@ def case_of(row: Row, facts: Facts) -> TrainingCase | Skipped:
             if counted and spread.split > 1
             else min(global_batch / data, usual_batch(model, memory_gib, value_bytes))
         )
+    elif model.work in {"lm", "moe"} and spread.split == 1:
+        micro = max(1.0, USUAL_TOKENS / tokens)
     else:
         micro = usual_batch(model, memory_gib, value_bytes)
     micro = max(micro, 1e-3)
@@ -152,8 +163,30 @@ def case_of(row: Row, facts: Facts) -> TrainingCase | Skipped:
     if global_batch and model.work in {"lm", "moe"} and global_batch < micro * data:
         global_batch = micro * data
     accumulation = accumulation_of(global_batch, micro, data)
+    if not global_batch and spread.pipeline > 1:
+        accumulation = float(PIPELINE_FULL * spread.pipeline)
     recompute, recompute_attention = recomputation(row, method)
     work = step_work(spec, training, precision)
+    peak_terms = None
+    if metric == MEMORY:
+        peak_terms = peak_of(
+            row,
+            spec,
+            Degrees(
+                data=data,
+                tensor=spread.tensor,
+                pipeline=spread.pipeline,
+                context=spread.context,
+                expert=spread.expert,
+                zero=spread.zero,
+                micro_batch=micro,
+                accumulation=accumulation,
+            ),
+            method=method,
+            precision=precision,
+            sequence_length=int(tokens),
+            visible_gib=chip.memory_visible_gib or memory_gib,
+        )
     items = data * micro * accumulation
     scale, inverse = _scale(row, metric, work=work, units=model.units, items=items, devices=devices, peak_flops=peak)
     return TrainingCase(
@@ -177,6 +210,7 @@ def case_of(row: Row, facts: Facts) -> TrainingCase | Skipped:
         precision=precision,
         framework=framework,
         devices=devices,
+        peak=peak_terms,
     )
 
 
@@ -218,7 +252,10 @@ def _rank(strategy: str) -> int:
 
 
 def year_of(row: Row) -> float:
-    """Return the year of a row, the first where it gives a range; 2024 where it gives none."""
+    """Return the year of a row's software: of its container, else of its date, the first where it gives a range; 2024 where it gives none."""
+    release = CONTAINER.search(row.get("framework", ""))
+    if release:
+        return 2000 + int(release[1]) + (int(release[2]) - 0.5) / 12
     found = re.search(r"(20[0-2]\d)(?:-(\d\d))?", row.get("date", ""))
     if not found:
         return 2024.0
@@ -231,6 +268,8 @@ def _tokens(row: Row, model: TrainingModel, spec: ModelSpec) -> float | None:
     if not counted_in_tokens(spec):
         return 1.0
     stated = number(row.get("seq_len"))
+    if row.get("metric_name") == MEMORY:  # the longest sequence decides
+        return stated or model.tokens
     if model.tokens is not None and (stated is None or "longest" in row.get("notes", "")):
         return float(model.tokens)
     if "alpaca" in row.get("unit", "").lower():
@@ -333,9 +372,11 @@ def _scale(
     if metric == "step_ms":
         return 1e3, True
     if metric == "epoch_min":
-        return (_epoch_items(row) or 0.0) / items / 60, True
+        alone = "same runtime" in row.get("notes", "")  # a recipe of a fixed number of steps, whatever the devices
+        return (_epoch_items(row) or 0.0) / (items / devices if alone else items) / 60, True
     if metric == MEMORY:
-        return 1.0, True
+        decimal = "litgpt" in row.get("framework", "").lower() and "GiB" not in row.get("unit", "")
+        return 2**30 / 1e9 if decimal else 1.0, True
     if metric == "samples_s":
         return items * units, False
     if metric in {"tokens_s", "tokens_s_gpu"}:
@@ -350,7 +391,7 @@ def _scale(
     return 100 * flops / peak_flops, False
 
 
-FULL_ATTENTION = ("llm-foundry", "torchtitan", "bigscience", "megatron-lm", "fms-fsdp")
+FULL_ATTENTION = ("llm-foundry", "torchtitan", "bigscience", "megatron-lm", "maxtext")
 NO_ATTENTION = ("levanter", "aws-neuron")
 
 

@@ -28,6 +28,7 @@ SLOTS = (
     "half_width",
     "launch_us",
     "host_ms",
+    "feed_us",
     "link_share",
     "network_share",
     "overlap_share",
@@ -131,6 +132,7 @@ def machine_of(node: Node, values: Array) -> StepMachine:
         half_width=by_name["half_width"],
         launch_s=by_name["launch_us"] * 1e-6,
         host_s=by_name["host_ms"] * 1e-3,
+        feed_s=by_name["feed_us"] * 1e-6,
         link_share=by_name["link_share"],
         network_share=by_name["network_share"],
         overlap_share=by_name["overlap_share"],
@@ -164,13 +166,15 @@ def level_keys(
     precision: str,
     work: str,
     method: str = "full",
+    memory: bool = False,
     source: str = "",
     model: str = "",
     group: str = "",
 ) -> dict[str, str]:
-    """Return the key of each level for one job; source, model and group are "" for a user's request of a model that nobody measured.
+    """Return the key of each level for one job.
 
-    `format`: what an architecture makes of a precision; `class`: the kind of work; `stack`: how an engine runs that kind of work.
+    `format`: what an architecture makes of a precision; `class`: the kind of work; `stack`: how an engine runs that kind of work;
+    `framework`: whose memory is asked for. source, model and group are "" for a user's request.
     """
     wide = "32bit" if precision in {"fp32", "tf32"} else NARROW.get(precision, "16bit")
     sampled = work not in {"lm", "moe"}
@@ -181,6 +185,7 @@ def level_keys(
         "format": f"{architecture} {precision if wide == '32bit' else wide}",
         "class": work,
         "stack": f"{engine} {work}",
+        "framework": engine if memory else "",
         "method": "" if method == "full" else method,
         "source": source,
         "model": model,

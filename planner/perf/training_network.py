@@ -112,14 +112,20 @@ def gather_s(payload_bytes: Values, ranks: Values, stride: Values, wires: Wires)
     return np.asarray(link + np.where(nodes > 1, network, 0.0))
 
 
-def exchange_s(payload_bytes: Values, ranks: Values, stride: Values, wires: Wires) -> Array:
-    """Return the time of one all-to-all in which each device sends `payload_bytes` in all, evenly over its group, s."""
-    inside, nodes = placed(ranks, stride, wires)
+def exchange_s(payload_bytes: Values, ranks: Values, copies: Values, wires: Wires) -> Array:
+    """Return the time of one all-to-all over neighbouring devices in which each sends `payload_bytes` in all, evenly, s.
+
+    The payload holds `copies` of every token, one for each of its experts. Between nodes a token travels once to each node that has one
+    of them: of M nodes M (1 - (1 - 1/M)^copies) are expected to, and the node itself needs no network.
+    """
+    inside, nodes = placed(ranks, 1.0, wires)
     payload = np.asarray(payload_bytes)
     link = (inside - 1) / ranks * payload / wires.link + np.where(inside > 1, wires.link_latency_s, 0.0)
     rate = np.asarray(wires.network) / wires.devices
-    away = np.asarray(ranks) - inside
-    return np.asarray(link + np.where(nodes > 1, away / ranks * payload / rate + wires.network_latency_s, 0.0))
+    each = np.maximum(1.0, copies)
+    reached = nodes * (1 - (1 - 1 / np.maximum(nodes, 1.0)) ** each)
+    away = payload / each * reached * (nodes - 1) / np.maximum(nodes, 1.0)
+    return np.asarray(link + np.where(nodes > 1, away / rate + wires.network_latency_s, 0.0))
 
 
 def reduction_s(

@@ -31,6 +31,8 @@ LEAST_EXPOSED = 0.1
 """Share of a collective that never hides: its first and last bucket."""
 BACKWARD_SHARE = 2 / 3
 """Share of a step's computation under which gradients can be reduced."""
+EXCHANGE_HIDDEN = 0.5
+"""Share of what collectives can hide under that exchanges between experts can: they wait for the router, and experts for them."""
 BLEND = 4.0
 """Exponent of the rounded maximum of device and host time: 19 % above the larger where both are the same, 1.5 % where one is double."""
 
@@ -52,6 +54,7 @@ class StepWork:
     matrix_width: Values  # typical side of a block's matrix; inf where unknown
     expert_width: Values  # side of a routed expert's matrix
     blocks: Values
+    experts_per_token: Values  # 0 where nothing is routed
     routed_width: Values  # numbers of one token sent to its experts in all blocks together (0: none)
     weight_bytes: Values  # whole model, as training reads it
     gradient_bytes: Values  # of what is trained
@@ -59,6 +62,9 @@ class StepWork:
     optimizer_bytes: Values  # traffic of one update of the whole model
     dequantised_bytes: Values  # traffic of widening a quantised base once (0: none)
     value_bytes: Values  # of one activation
+    fed_items: Values = (
+        0.0  # 1 where the host decodes or assembles every sample (images, clips), 0 where that costs nothing
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +112,7 @@ class StepMachine:
     half_width: Values  # columns at which a matrix reaches half of `matmul_share`
     launch_s: Values  # host time of one block's forward pass
     host_s: Values  # host time of one step beside that
+    feed_s: Values = 0.0  # host time to feed one device one decoded sample
     link_share: Values
     network_share: Values
     overlap_share: Values  # of computation that collectives can hide under
@@ -178,7 +185,7 @@ def step_seconds(work: StepWork, layout: StepLayout, machine: StepMachine) -> St
     dequantise_s = (
         (2 + at.recompute) * w.dequantised_bytes / (at.tensor * at.pipeline) / (m.bandwidth * m.traffic_share)
     )
-    launch_s = w.blocks / at.pipeline * (3 + at.recompute) * m.launch_s
+    launch_s = w.blocks / at.pipeline * (3 + at.recompute) * m.launch_s + at.micro_batch * w.fed_items * m.feed_s
     busy_s = micro_s + dequantise_s
     waited_s = (busy_s**BLEND + launch_s**BLEND) ** (1 / BLEND) - busy_s
 
@@ -189,8 +196,9 @@ def step_seconds(work: StepWork, layout: StepLayout, machine: StepMachine) -> St
     context_all_s = w.blocks / at.pipeline * (3 + at.recompute_attention) * gather_s(ring, at.context, at.tensor, wires)
     context_s = exposed(context_all_s, m.overlap_share * samples * scores_s)
     routed = at.micro_batch * w.tokens / (at.context * at.tensor) * w.routed_width / at.pipeline * w.value_bytes
-    exchanged_s = exchange_s(routed, at.expert, 1.0, wires)
-    expert_s = np.where(np.asarray(w.routed_width) > 0, 2 * (2 + at.recompute) * exchanged_s, 0.0)
+    exchanged_s = exchange_s(routed, at.expert, w.experts_per_token, wires)
+    exchanges_s = np.where(np.asarray(w.routed_width) > 0, 2 * (2 + at.recompute) * exchanged_s, 0.0)
+    expert_s = exposed(exchanges_s, EXCHANGE_HIDDEN * m.overlap_share * samples * matrices_s)
     offload_s = exposed(2 * at.offloaded_bytes / m.host, m.overlap_share * busy_s)
     inner_s = busy_s + waited_s + tensor_s + context_s + expert_s + offload_s
 

@@ -28,6 +28,8 @@ from planner.perf.training_work import (
 LOGIT_BYTES = 24.0
 """Bytes moved per vocabulary entry and token, forward and backward: logits in 16 bits, their fp32 copy, its gradient and the 16-bit
 gradient, each written and read (12 bytes kept, as in Korthikanti et al. 2022)."""
+RECORD_FLOPS = 1e8
+"""Items of less work are records of a table, which are read by the million; larger ones are images and clips that a host decodes."""
 SCORE_COPIES = 3.0
 """Matrices of tokens x tokens that attention without a fused kernel writes: scores, their softmax, and what dropout leaves of it."""
 STATE_BYTES = {"adamw": 12.0, "adamw_8bit": 6.0, "sgd": 8.0, "adafactor": 4.0}
@@ -49,6 +51,7 @@ def step_work(spec: ModelSpec, work: TrainingWork, precision: str) -> StepWork:
     tokens = float(work.sequence_length) if counted else 1.0
     narrow, experts, wide, scores, elements = _token_work(spec, work) if counted else _sample_work(spec)
     hidden = float(spec.hidden_size)
+    converted = _converted_elements(spec, work) if precision in NARROW and counted else 0.0
     kv = [a.kv_heads * (a.head_dim + a.value_head_dim) for a in spec.attention if a.tower != "vision"]
     return StepWork(
         tokens=tokens,
@@ -57,7 +60,7 @@ def step_work(spec: ModelSpec, work: TrainingWork, precision: str) -> StepWork:
         wide_flops=wide,
         attention_flops=scores,
         backward=1.0 if frozen else 2.0,
-        activation_bytes=2 * value_bytes * elements,
+        activation_bytes=2 * value_bytes * elements + CONVERSION_BYTES * converted,
         head_bytes=LOGIT_BYTES * value_bytes / 2 * tokens * spec.vocab_size
         if counted and spec.generates_tokens
         else 0.0,
@@ -66,6 +69,7 @@ def step_work(spec: ModelSpec, work: TrainingWork, precision: str) -> StepWork:
         matrix_width=_matrix_width(spec) if counted else np.inf,
         expert_width=float(max((f.intermediate_size for f in spec.feed_forward if f.experts), default=1)),
         blocks=float(max(1, spec.layers)),
+        experts_per_token=float(max((f.experts_per_token for f in spec.feed_forward if f.experts), default=0)),
         routed_width=routed_elements(spec) / 2 if counted else 0.0,
         weight_bytes=value_bytes * float(spec.parameters_total),
         gradient_bytes=value_bytes * trained,
@@ -73,7 +77,24 @@ def step_work(spec: ModelSpec, work: TrainingWork, precision: str) -> StepWork:
         optimizer_bytes=(2 * state + 2 * master + 2 * value_bytes) * trained,
         dequantised_bytes=float(dequantised_bytes(spec)) if work.method == "qlora" else 0.0,
         value_bytes=value_bytes,
+        fed_items=float(spec.kind is ModelKind.VISION and narrow > RECORD_FLOPS),
     )
+
+
+NARROW = {"fp8", "int8", "fp4"}
+CONVERSION_BYTES = 3.0
+"""Bytes moved to make a narrow copy of a 16-bit number: read two, write one (fp4 less, its finer scales more)."""
+
+
+def _converted_elements(spec: ModelSpec, work: TrainingWork) -> float:
+    """Return the numbers of one sequence that are turned into the narrow format in one pass: the inputs of every matrix."""
+    h = spec.hidden_size
+    elements = sum(a.count * (h + a.heads * a.value_head_dim) for a in spec.attention if a.tower != "vision")
+    for f in spec.feed_forward:
+        if f.tower != "vision":
+            inner = f.intermediate_size * max(1, f.experts_per_token) + f.shared_intermediate_size
+            elements += f.count * (h * max(1, f.experts_per_token) + inner)
+    return float(elements * work.sequence_length)
 
 
 def stacked(works: Sequence[StepWork]) -> StepWork:

@@ -23,6 +23,7 @@ WORK = StepWork(
     matrix_width=np.inf,
     expert_width=1.0,
     blocks=32.0,
+    experts_per_token=0.0,
     routed_width=0.0,
     weight_bytes=0.0,
     gradient_bytes=0.0,
