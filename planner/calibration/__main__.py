@@ -1,4 +1,4 @@
-"""The maintainers' commands: `python -m planner.calibration fit|cross-validate|noise WORKLOAD`."""
+"""The maintainers' commands: `python -m planner.calibration fit|cross-validate|noise|document WORKLOAD`."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from importlib.resources import files
 from pathlib import Path
 
 from planner import __version__
+from planner.calibration.documents import put, tables_of
 from planner.calibration.facts import shipped_facts
 from planner.calibration.folds import FOLDS, LeftOut, Predictions, cross_validated
 from planner.calibration.intervals import conformal
 from planner.calibration.model import Workload
 from planner.calibration.noise import noise_lines
+from planner.calibration.pictures import drawn
 from planner.calibration.report import lines_of
 from planner.calibration.trials import Trial, figures_checked, fitted, trial_of
 from planner.perf.parameters import Parameters, to_json
 
-FOLDS_OF = {LeftOut.GROUPS: 5, LeftOut.SOURCES: 10, LeftOut.CHIPS: 10, LeftOut.MODELS: 5}
+FOLDS_OF = {LeftOut.GROUPS: 5, LeftOut.SOURCES: 5, LeftOut.CHIPS: 5, LeftOut.MODELS: 5}
 """Folds from whose residuals the shipped intervals come: what is left out is large already where it is a source or a chip."""
 
 
@@ -42,6 +44,7 @@ def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
         ("fit", "fit the shipped tables and write the parameter files"),
         ("cross-validate", "print left-out errors of the shipped tables"),
         ("noise", "print how far repeats of the same work differ"),
+        ("document", "write the tables and pictures of planner/docs/validation.md"),
     ):
         command = commands.add_parser(name, help=what)
         command.add_argument("workload", choices=[*(w.value for w in Workload), "all"])
@@ -89,10 +92,26 @@ def noise(args: argparse.Namespace, workload: Workload, trial: Trial) -> None:
     _print(*noise_lines(trial))
 
 
+def document(args: argparse.Namespace, workload: Workload, trial: Trial) -> None:
+    """Write the section of a workload on the page of validation, and its picture."""
+    del args
+    whole = fitted(trial)
+    left = [_left(trial, whole, each, folds) for each, folds in FOLDS_OF.items()]
+    figures = {each.left_out.value: figures_checked(trial, left, each, whole) for each in left}
+    folder = Path(str(files("planner"))) / "docs"
+    (folder / "figures").mkdir(exist_ok=True)
+    title = f"{workload.value}: whole groups of (source, model, accelerator) left out"
+    drawn(figures[LeftOut.GROUPS.value], title, folder / "figures" / f"validation_{workload.value}.png")
+    page = folder / "validation.md"
+    page.write_text(put(page.read_text(encoding="utf-8"), workload.value, tables_of(trial, figures)), encoding="utf-8")
+    _say(f"{page} written")
+
+
 COMMANDS: dict[str, Callable[[argparse.Namespace, Workload, Trial], None]] = {
     "fit": fit,
     "cross-validate": cross_validate,
     "noise": noise,
+    "document": document,
 }
 
 

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from planner.calibration.folds import Predictions
-from planner.calibration.statistics import quantile, weights_of
-from planner.perf.intervals import bounds, novelty_of
+from planner.calibration.folds import LeftOut, Predictions
+from planner.calibration.statistics import quantile
+from planner.perf.intervals import KNOWN_SOURCE, NEW_CHIP, NEW_MODEL, NEW_SOURCE, bounds, novelty_of
 from planner.perf.parameters import IntervalRow
 
 __all__ = ["FEWEST_GROUPS", "FEWEST_ROWS", "bounds", "conformal", "halves", "multiples", "novelty_of"]
@@ -23,21 +23,25 @@ __all__ = ["FEWEST_GROUPS", "FEWEST_ROWS", "bounds", "conformal", "halves", "mul
 Array = npt.NDArray[np.float64]
 
 LOW_SHARE, HIGH_SHARE = 0.1, 0.9
-SHARED = 0.25
+SHOWN_BY: Mapping[str, tuple[LeftOut, ...]] = {
+    KNOWN_SOURCE: (LeftOut.GROUPS,),
+    NEW_SOURCE: (LeftOut.GROUPS, LeftOut.SOURCES),
+    NEW_CHIP: (LeftOut.GROUPS, LeftOut.CHIPS),
+    NEW_MODEL: (LeftOut.GROUPS, LeftOut.MODELS),
+}
+"""Which ways of leaving out show the errors of a class; all where it is not named. A row of a known source whose whole chip or model was
+left out errs more than the next group of that source does."""
 FEWEST_ROWS, FEWEST_GROUPS = 20, 4
 """A class with fewer left-out rows or groups gets no multiples of its own: those of the next wider class hold for it."""
 
 
-def multiples(z: Array, groups: Sequence[str]) -> tuple[float, float]:
+def multiples(z: Array) -> tuple[float, float]:
     """Return the 10th and 90th percentile of z [rows], a little further out as only so many were seen.
 
-    A row of a group of n weighs n^(-1/4): between the rows of long tables and the many groups of one row, whose errors differ. Weights
-    of n^0 and n^(-1/2) were tried; these cover rows and groups most evenly.
+    All rows weigh the same: weights that give groups more of a say made samples and Volta fall short, see the page of validation.
     """
-    weights = weights_of(groups) ** SHARED
-    effective = float(weights.sum() ** 2 / np.sum(weights**2))
-    beyond = min(1.0, HIGH_SHARE * (effective + 1) / effective)
-    return quantile(z, 1 - beyond, weights), quantile(z, beyond, weights)
+    share = min(1.0, HIGH_SHARE * (len(z) + 1) / len(z))
+    return quantile(z, 1 - share), quantile(z, share)
 
 
 def conformal(
@@ -52,13 +56,15 @@ def conformal(
     for each in predictions:
         z = each.residual / each.sd
         for i in range(len(z)) if used is None else np.flatnonzero(used).tolist():
-            z_of.setdefault(each.novelty[i], []).append(float(z[i]))
-            groups_of.setdefault(each.novelty[i], []).append(groups[i])
+            name = each.novelty[i]
+            if each.left_out in SHOWN_BY.get(name, tuple(LeftOut)):
+                z_of.setdefault(name, []).append(float(z[i]))
+                groups_of.setdefault(name, []).append(groups[i])
     out = {}
     for name, values in sorted(z_of.items()):
         count = len(set(groups_of[name]))
         if len(values) >= FEWEST_ROWS and count >= FEWEST_GROUPS:
-            low, high = multiples(np.array(values), groups_of[name])
+            low, high = multiples(np.array(values))
             # An interval holds the prediction itself, whatever the bias of a class.
             out[name] = IntervalRow(low=min(low, -0.05), high=max(high, 0.05), rows=len(values), groups=count)
     return out
