@@ -3,6 +3,7 @@
 The columns say how a run was split; what they leave open is known of the framework, or follows from the fact that the run fitted:
 
 - LitGPT, torchtune: 16-bit weights without a master copy; figures of the allocator, which torchtitan gives as well: no context in them
+- Qwen's LoRA on one card runs without DeepSpeed, and so without fp32 copies of what is trained
 - LitGPT: adapters on queries and values; the loss in chunks. torchtune: in chunks from the row that says so on (its rows pile up)
 - Megatron of the BigScience runs: no sequence parallelism
 - a state that would not fit its card with fp32 copies was kept without them; recomputation that is not stated is the least that fits
@@ -58,9 +59,10 @@ def peak_of(
     """Return the counted memory of one accelerator in a row's run; `precision` is that of the arithmetic (bf16, fp8, fp32 …)."""
     family, strategy = row["source_family"], row["strategy"].lower()
     stated = row["activation_checkpointing"].lower()
+    alone = family == "qwen-readme" and method == "lora" and row.get("gpu_count", "") == "1"
     piled = family == "torchtune" and any(word in strategy for word in CHUNKING)
     keeping = Keeping(
-        master_weights=family not in PLAIN_STATES and "true" not in row["precision"].lower(),
+        master_weights=family not in PLAIN_STATES and "true" not in row["precision"].lower() and not alone,
         gradients_kept=not (family == "torchtune" and any(word in strategy for word in BACKWARD)),
         sequence_parallel=family not in WITHOUT_SEQUENCE_PARALLEL,
         trained_embeddings="emb" in strategy,

@@ -46,18 +46,18 @@ def evaluate_training(
     check_work(work)
     spec, work = sized(spec, work)
     fitted = shipped("training") if parameters is None else parameters
-    factors = memory_factors(fitted, method=work.method)
     outcomes: list[list[Outcome]] = [[] for _ in hardware]
-    by_precision: dict[str, list[Prepared]] = {}
+    alike: dict[tuple[str, str], list[Prepared]] = {}
     for index, device in enumerate(hardware):
         found = prepare(spec, device, work, index)
         if isinstance(found, Infeasible):
             outcomes[index] = [found] * len(instance_counts)
         else:
-            by_precision.setdefault(found.precision, []).append(found)
+            alike.setdefault((found.precision, found.keys["engine"]), []).append(found)
     flops = sample_flops(spec, work)
     source = source_of(fitted)
-    for items in by_precision.values():
+    for (_, engine), items in alike.items():
+        factors = memory_factors(fitted, engine, work.method)
         chosen, least = compute(spec, items, work, instance_counts, factors=factors, parameters=fitted)
         for row, item in enumerate(items):
             outcomes[item.index] = [

@@ -174,7 +174,7 @@ def level_keys(
     """Return the key of each level for one job.
 
     `format`: what an architecture makes of a precision; `class`: the kind of work; `stack`: how an engine runs that kind of work;
-    `framework`: whose memory is asked for. source, model and group are "" for a user's request.
+    `framework`, `memory_stack`: whose memory is asked for, and with which method. source, model and group are "" for a user's request.
     """
     wide = "32bit" if precision in {"fp32", "tf32"} else NARROW.get(precision, "16bit")
     sampled = work not in {"lm", "moe"}
@@ -186,6 +186,7 @@ def level_keys(
         "class": work,
         "stack": f"{engine} {work}",
         "framework": engine if memory else "",
+        "memory_stack": f"{engine} {method}" if memory else "",
         "method": "" if method == "full" else method,
         "source": source,
         "model": model,

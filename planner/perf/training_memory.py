@@ -43,7 +43,7 @@ MEMORY_SLOTS = (
         link=Link.LOG,
         start=1.1,
         start_sd=0.5,
-        levels={"method": 0.2},
+        levels={"method": 0.2, "memory_stack": 0.2},
     ),
     Slot(
         name="loss_memory",
@@ -131,6 +131,7 @@ def state_bytes(
         base += width * trained
         if keep.trained_embeddings:
             trained += sum(ends)
+            base += width * sum(ends)  # a copy that is trained beside the frozen one
     return StateBytes(
         weights=base,
         gradients=gradient * trained,
@@ -265,7 +266,12 @@ def memory_factors(parameters: Parameters | None, framework: str = "", method: s
     if parameters is None or not set(names) <= {slot.name for slot in parameters.slots}:
         values = [slot.start for slot in MEMORY_SLOTS]
     else:
-        row = parameters.values({"framework": [framework], "method": [method]}, 1)[0]
+        keys = {
+            "framework": [framework],
+            "method": ["" if method == "full" else method],
+            "memory_stack": [f"{framework} {method}" if framework else ""],
+        }
+        row = parameters.values(keys, 1)[0]
         values = [float(row[parameters.index(name)]) for name in names]
     return MemoryFactors(activations=values[0], loss=values[1], fragmentation=values[2], reserve_gib=values[3])
 
