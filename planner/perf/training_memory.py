@@ -54,7 +54,7 @@ MEMORY_SLOTS = (
         levels={"framework": 0.2},
     ),
     Slot(name="fragmentation", unit="fraction of what is held", link=Link.LOG, start=0.03, start_sd=0.7),
-    Slot(name="reserve_memory", unit="GiB", link=Link.LOG, start=1.5, start_sd=0.7, levels={"framework": 0.4}),
+    Slot(name="reserve_memory", unit="GiB", link=Link.LOG, start=1.5, start_sd=0.3, levels={"framework": 0.4}),
 )
 """What is fitted of memory: temporaries and copies of the framework, the loss, the allocator, context with libraries and buffers."""
 
