@@ -21,23 +21,19 @@ from planner.perf.parameters import Link, Parameters, Slot
 
 Array = npt.NDArray[np.float64]
 
-DECODE, PREFILL = "decode_factor", "prefill_factor"
+GENERATION_SINCE = 2025
+DECODE, PREFILL, OVERHEAD = "decode_factor", "prefill_factor", "step_overhead_ms"
+LEVELS = dict.fromkeys(("generation", "accelerator", "precision", "parallelism", "source", "group"), 0.2)
 SLOTS = (
+    Slot(name=DECODE, unit="x decode step of the tables", link=Link.LOG, start=1.1, start_sd=0.3, levels=LEVELS),
+    Slot(name=PREFILL, unit="x prompt time of the tables", link=Link.LOG, start=1.1, start_sd=0.3, levels=LEVELS),
     Slot(
-        name=DECODE,
-        unit="x decode step of the tables",
+        name=OVERHEAD,
+        unit="ms a decode step, beside its operators",
         link=Link.LOG,
-        start=1.2,
-        start_sd=0.5,
-        levels={"engine": 0.2, "accelerator": 0.2, "precision": 0.2, "parallelism": 0.2, "source": 0.2, "group": 0.2},
-    ),
-    Slot(
-        name=PREFILL,
-        unit="x prompt time of the tables",
-        link=Link.LOG,
-        start=1.2,
-        start_sd=0.5,
-        levels={"engine": 0.2, "accelerator": 0.2, "precision": 0.2, "parallelism": 0.2, "source": 0.2, "group": 0.2},
+        start=1.5,
+        start_sd=1.0,
+        levels={"generation": 0.5, "source": 0.5},
     ),
 )
 """What is fitted, and at which levels it deviates."""
@@ -80,10 +76,12 @@ class Served:
     prefill_time_fraction: float
 
 
-def corrected(times: StepTimes, *, decode: float, prefill: float) -> StepTimes:
-    """Return step times multiplied by the factors of decode steps and of prompts."""
+def corrected(times: StepTimes, *, decode: float, prefill: float, overhead_ms: float = 0.0) -> StepTimes:
+    """Return step times multiplied by the factors of decode steps and of prompts, and what a step takes beside its operators."""
     return StepTimes(
-        decode_s=times.decode_s * decode, prefill_s=times.prefill_s * prefill, alone_s=times.alone_s * prefill
+        decode_s=times.decode_s * decode + overhead_ms / 1e3,
+        prefill_s=times.prefill_s * prefill,
+        alone_s=times.alone_s * prefill,
     )
 
 
@@ -124,20 +122,35 @@ def served(times: StepTimes, question: Question) -> Served:
     )
 
 
-def factors_of(question: Question, parameters: Parameters) -> tuple[float, float, float]:
-    """Return the fitted factors of decode steps and of prompts, and the spread of log(measured / predicted) that they leave."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Factors:
+    """What fitted parameters make of the tables' step times, and the spread of log(measured / predicted) that is left."""
+
+    decode: float
+    prefill: float
+    overhead_ms: float
+    sd: float
+
+
+def factors_of(question: Question, parameters: Parameters) -> Factors:
+    """Return the fitted factors for a layout, as of no source."""
     keys = {name: [key] for name, key in keys_of(question).items()} | {"source": [""], "group": [""]}
     values = parameters.values(keys, 1)[0]
     variances = parameters.variances(keys, 1)[0]
-    sd = float(np.sqrt(np.max(variances) + parameters.noise_sd**2))
-    return float(values[parameters.index(DECODE)]), float(values[parameters.index(PREFILL)]), sd
+    both = [parameters.index(DECODE), parameters.index(PREFILL)]
+    return Factors(
+        decode=float(values[both[0]]),
+        prefill=float(values[both[1]]),
+        overhead_ms=float(values[parameters.index(OVERHEAD)]),
+        sd=float(np.sqrt(np.max(variances[both]) + parameters.noise_sd**2)),
+    )
 
 
-def keys_of(question: Question) -> dict[str, str]:
-    """Return the keys at which the factors deviate."""
+def keys_of(question: Question, generation: str | None = None) -> dict[str, str]:
+    """Return the keys at which the factors deviate; `generation` of the engine, today's by default."""
     q = question
     return {
-        "engine": q.engine,
+        "generation": generation or f"{q.engine} since {GENERATION_SINCE}",
         "accelerator": q.accelerator,
         "precision": q.precision,
         "parallelism": "one" if q.tensor_parallel == 1 else "several",
@@ -149,8 +162,8 @@ def timed(
 ) -> Evaluation:
     """Return the evaluation with rates, latencies and interval from measured operators, corrected by the fitted factors."""
     p, layout = evaluation.performance, evaluation.layout
-    decode, prefill, sd = factors_of(question, parameters)
-    one = served(corrected(times, decode=decode, prefill=prefill), question)
+    f = factors_of(question, parameters)
+    one = served(corrected(times, decode=f.decode, prefill=f.prefill, overhead_ms=f.overhead_ms), question)
     rates = one.rates.scaled(layout.replicas_per_instance or 1)
     ratio = (rates.requests_per_s or 0.0) / (p.rates.requests_per_s or 1.0)
     low, high = multiples_of(parameters, [NEW_SOURCE])
@@ -159,14 +172,14 @@ def timed(
             name="silicon_decode_step",
             value=times.decode_s * 1e3,
             unit="ms",
-            formula=f"{question.concurrency} requests at mean context, TP {question.tensor_parallel}; x {decode:.3g} as servers measured",
+            formula=f"{question.concurrency} requests at mean context, TP {question.tensor_parallel}; x {f.decode:.3g} + {f.overhead_ms:.3g} ms as servers measured",
             source=source,
         ),
         Term(
             name="silicon_prefill",
             value=times.prefill_s * 1e3,
             unit="ms per prompt",
-            formula=f"share of a full step of {question.step_tokens} tokens; x {prefill:.3g} as servers measured",
+            formula=f"share of a full step of {question.step_tokens} tokens; x {f.prefill:.3g} as servers measured",
             source=source,
         ),
         Term(
@@ -181,8 +194,8 @@ def timed(
         p,
         basis=Basis.SILICON,
         rates=rates,
-        low_factor=float(np.exp(low[0] * sd)),
-        high_factor=float(np.exp(high[0] * sd)),
+        low_factor=float(np.exp(low[0] * f.sd)),
+        high_factor=float(np.exp(high[0] * f.sd)),
         ttft_ms=one.ttft_ms,
         tpot_ms=one.tpot_ms,
         e2e_ms=one.e2e_ms,

@@ -1,7 +1,7 @@
 """What answers beside the model: own measurements, measured operators, published figures; the nearest first, each scaled by the model.
 
 A request is evaluated by the model; each layout that it chose is then put right by what was measured near it: own rows where there are
-some, else whichever of measured operators (the extra `silicon`) and published figures leaves the narrower interval. Latency limits hold
+some, else whichever of measured operators (the extra `silicon`), published figures and the model alone has the narrowest interval. Latency limits hold
 for what is answered: a layout that they break is chosen anew with limits turned by the same ratio.
 """
 
@@ -159,8 +159,9 @@ def _serving_answer(spec: ModelSpec, work: InferenceWork, tiers: Tiers) -> Answe
         timed = _timed(spec, evaluation, h, work, predictor)
         if timed is None:
             return from_rows
-        published = from_rows.performance.basis is Basis.PUBLISHED
-        return from_rows if published and width(from_rows.performance) < width(timed.performance) else timed
+        if tiers.asked == SILICON:
+            return timed
+        return from_rows if width(from_rows.performance) < width(timed.performance) else timed
 
     return answer
 

@@ -1,0 +1,85 @@
+"""`regret`: how much is lost by following the predicted cheapest accelerator, over all measured work that ran on several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import lru_cache
+
+from planner.calibration.columns import ROW_ID, Measurements, shipped_measurements
+from planner.calibration.model import Facts, Figure, Workload
+from planner.calibration.regret import Regret, options_of, regrets_of, summary_of
+from planner.calibration.trials import physics_of
+from planner.perf.parameters import shipped
+from planner.ports import Document
+from pricing.catalog import Catalog
+from pricing.model import PurchaseOption
+
+MOST_SHOWN = 15
+HOME, REGION = "aws", "us-east-1"
+
+
+def price_of_accelerators(catalog: Catalog) -> Callable[[str], float | None]:
+    """Return USD per accelerator-hour, on demand: the cheapest of AWS in us-east-1, elsewhere where AWS has none there."""
+
+    @lru_cache(maxsize=1)
+    def cheapest() -> dict[str, float]:
+        devices = {
+            (t.provider, t.instance_type): (t.accelerator, t.device_count * t.device_fraction)
+            for t in catalog.instance_types()
+            if t.accelerator is not None and t.device_count
+        }
+        home: dict[str, float] = {}
+        anywhere: dict[str, float] = {}
+        for quote in catalog.quotes(purchase_options=[PurchaseOption.ON_DEMAND]):
+            found = devices.get((quote.provider, quote.instance_type))
+            if found is None or quote.currency != "USD" or quote.effective_unit_price is None or not found[1]:
+                continue
+            name, price = found[0], float(quote.effective_unit_price) / found[1]
+            for known in (home, anywhere) if (quote.provider, quote.region) == (HOME, REGION) else (anywhere,):
+                known[name] = min(price, known.get(name, price))
+        return anywhere | home
+
+    return lambda name: cheapest().get(name)
+
+
+def regret(
+    catalog: Catalog,
+    facts: Facts,
+    *,
+    workloads: Sequence[Workload] = tuple(Workload),
+    figures_of: Callable[[Workload], tuple[Measurements, Sequence[Figure]]] | None = None,
+) -> Document:
+    """Return mean and p90 regret, overall and by workload, and the worst choices; with the shipped parameters unless `figures_of` has others."""
+    price_of = price_of_accelerators(catalog)
+    found: list[Regret] = []
+    for workload in workloads:
+        measurements, figures = (figures_of or (lambda w: _shipped(w, facts)))(workload)
+        rows = {row[ROW_ID[workload]]: row for row in measurements.rows}
+        found += regrets_of(options_of(figures, rows, workload, price_of))
+    found.sort(key=lambda r: (-r.fraction, r.work))
+    by = {w.value: summary_of([r for r in found if r.work[0] == w.value]) for w in workloads}
+    overall = summary_of(found)
+    return {
+        "snapshot_id": catalog.meta.snapshot_id,
+        "overall": None if overall is None else asdict(overall),
+        "by_workload": {name: None if each is None else asdict(each) for name, each in by.items()},
+        "worst": [
+            {
+                "work": ", ".join(filter(None, r.work)),
+                "regret": r.fraction,
+                "picked": r.picked.accelerator,
+                "cheapest": r.best.accelerator,
+                "accelerators": r.accelerators,
+                "options": r.options,
+                "row_ids": [r.picked.row_id, r.best.row_id],
+            }
+            for r in found[:MOST_SHOWN]
+        ],
+    }
+
+
+def _shipped(workload: Workload, facts: Facts) -> tuple[Measurements, Sequence[Figure]]:
+    measurements = shipped_measurements(workload)
+    physics = physics_of(workload)
+    return measurements, physics.figures(physics.read(measurements.rows, facts), shipped(workload.value))
