@@ -13,11 +13,11 @@ import numpy.typing as npt
 from planner.calibration import hierarchy
 from planner.calibration.hierarchy import Problem
 from planner.calibration.model import Facts, Figure, Labels, Reading, Row, Skipped, Workload
-from planner.calibration.serving_cases import METRICS, STEP_TOKENS, UNITS, Case, Load, Unpredictable, cases_of
+from planner.calibration.serving_cases import METRICS, UNITS, Case, Load, Unpredictable, cases_of
 from planner.perf import llm
 from planner.perf.intervals import bounds, novelty_of
 from planner.perf.parameters import Parameters
-from planner.perf.serving_parameters import LEVELS
+from planner.perf.serving_parameters import LEVELS, mixes
 from planner.perf.serving_parameters import keys_of as layout_keys
 from planner.perf.serving_rates import COLUMN, SLOTS, machine, peaks_from, peaks_of
 
@@ -107,12 +107,15 @@ class Forward:
         self.input, self.output = column("input_tokens"), column("output_tokens")
         self.concurrency, self.waves, self.beams = column("concurrency"), column("waves"), column("beams")
         self.replicas, self.requests, self.rate = column("replicas"), column("requests"), column("rate")
-        self.multiplier = column("multiplier")
+        self.multiplier, self.chunk = column("multiplier"), column("chunk")
         self.load = np.array([c.load.value for c in cases])
         self.metric = np.array([c.metric for c in cases])
         # Requests that all start at once share their prompts' time with half of the others; in steady state with all.
         at_once = (self.load == Load.OFFLINE) & (self.requests > 0) & (self.requests <= 1.01 * self.concurrency)
         self.interleaved = np.where(at_once, 0.5, 1.0)
+        self.mixes = np.array([mixes(c.engine, c.generation) for c in cases]) & ~np.isin(
+            self.load, [Load.STATIC, Load.DECODE, Load.PROMPT]
+        )
         self.is_static = np.isin(self.load, [Load.STATIC, Load.DECODE, Load.PROMPT])
         self.open = np.flatnonzero(self.load == Load.OPEN)
 
@@ -126,7 +129,8 @@ class Forward:
         sequences = b * self.beams
         decode = llm.decode_step(self.shape, m, sequences).total / self.multiplier
         tokens = n_in * np.where(self.is_static, b, np.maximum(1.0, b / n_out))
-        prefill = llm.prefill_of(self.shape, m, n_in, np.minimum(STEP_TOKENS, tokens)).total
+        beside = np.where(self.mixes, sequences, 0.0)
+        prefill = llm.prefill_of(self.shape, m, n_in, np.minimum(self.chunk, tokens), beside=beside).total
         steps = np.where(self.load == Load.DECODE, n_out, np.maximum(n_out - 1.0, 0.0))
         prompts = np.where(self.load == Load.DECODE, 0.0, b * prefill)
         batch_s = np.where(self.load == Load.PROMPT, prompts, prompts + steps * decode)
@@ -139,6 +143,7 @@ class Forward:
             arrived = np.where(self.requests[at] > 0, self.requests[at] / run_s, self.rate[at])
             requests_per_s[at] = np.minimum(requests_per_s[at], arrived)
         batch_ms = 1e3 * batch_s * self.waves
+        between = np.minimum(b / n_out, self.chunk / n_in)  # prompts that a decode step carries
         predicted = np.select(
             [
                 self.metric == "output_tok_s",
@@ -152,7 +157,7 @@ class Forward:
                 requests_per_s * (n_in + n_out),
                 requests_per_s,
                 requests_per_s * n_in,
-                1e3 * (decode + np.where(self.is_static, 0.0, self.interleaved * b / n_out * prefill)),
+                1e3 * (decode + np.where(self.is_static, 0.0, self.interleaved * between * prefill)),
             ],
             batch_ms,
         )
@@ -168,9 +173,9 @@ class Forward:
         for _ in range(OPEN_TURNS):
             b = np.sqrt(low * high)
             decode = llm.decode_step(shape, part, b).total
-            prefill = llm.prefill_of(
-                shape, part, n_in, np.minimum(STEP_TOKENS, n_in * np.maximum(1.0, b / n_out))
-            ).total
+            tokens = np.minimum(self.chunk[at], n_in * np.maximum(1.0, b / n_out))
+            beside = np.where(self.mixes[at], b, 0.0)
+            prefill = llm.prefill_of(shape, part, n_in, tokens, beside=beside).total
             leave = b / (n_out * decode + b * prefill)
             enough = leave >= self.rate[at]
             high, low = np.where(enough, b, high), np.where(enough, low, b)

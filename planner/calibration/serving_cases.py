@@ -23,7 +23,7 @@ from planner.calibration.serving_rows import (
 from planner.models.spec import ModelSpec
 from planner.perf.engines import ENGINES
 from planner.perf.llm import Shape, shape_of
-from planner.perf.memory import GIB, cache_room_bytes, device_weights, kv_bytes_per_request, reserve_of
+from planner.perf.memory import GIB, cache_room_bytes, chunk_tokens, device_weights, kv_bytes_per_request, reserve_of
 from planner.perf.model import Hardware, Infeasible
 from planner.perf.precision import Format
 from planner.perf.serving_parameters import NEW_SINCE, family_of, generation_of
@@ -94,6 +94,7 @@ class Case:
     output_tokens: float
     concurrency: float
     waves: float  # batches one after another, where the cache has no room for all
+    chunk: float  # most tokens of a prefill step
     requests: float  # of the whole run; 0 where not stated
     rate: float  # arrivals/s; 0 where not stated
     beams: float
@@ -200,6 +201,14 @@ def room_of(
     fixed = device_weights(spec, form, tp, pp, groups).total + reserve.activations + reserve.runtime + reserve.graphs
     each = kv_bytes_per_request(spec, tokens, 0.0, kv_bits, tp, pp=pp) + reserve.per_sequence
     return groups * cache_room_bytes(hardware, keeper, fixed) / each if each > 0 else 1e6
+
+
+def chunk_of(load: Load, engine: str, generation: str, hardware: Hardware) -> float:
+    """Return the most tokens of a prefill step: the engine's own since prompts are cut into chunks, many before and in static batches."""
+    served = load in (Load.OFFLINE, Load.CLOSED, Load.OPEN, Load.LIMITED)
+    if served and engine in ENGINES and generation == generation_of(engine, NEW_SINCE):
+        return float(chunk_tokens(hardware, engine))
+    return STEP_TOKENS
 
 
 def cap_of(engine: str, generation: str, hardware: Hardware) -> int:
@@ -310,6 +319,7 @@ def cases_of(row: Row, facts: Facts) -> Iterator[tuple[Case, bool]]:
             output_tokens=answer,
             concurrency=in_flight,
             waves=waves,
+            chunk=chunk_of(load, engine, generation, hardware),
             requests=stated,
             rate=number(row.get("request_rate")) or 0.0,
             beams=beams,

@@ -25,6 +25,7 @@ from planner.perf.precision import BITS_PER_WEIGHT
 from planner.perf.samples import evaluate_samples
 from planner.perf.serving_candidates import Candidate, candidates_of, machine_of, why_too_long
 from planner.perf.serving_interval import factors_of
+from planner.perf.serving_parameters import LEVELS, mixes, runtime_of
 from planner.perf.serving_refusals import main_reason, out_of_memory, too_slow
 from planner.perf.serving_room import Plan, Plans
 from planner.perf.spans import networked
@@ -206,7 +207,9 @@ def surface_of(
     step_tokens = np.minimum(chunk, tokens * np.maximum(1.0, concurrency / shape.groups / work.output_tokens))
     speculation = speculation_of(work)
     decode = speculation.applied(llm.decode_step(shape, machine, concurrency, speculation.tokens_each))
-    prefill = llm.prefill_of(shape, machine, tokens, step_tokens)
+    together = [mixes(runtime_of(c.hardware, work.engine), c.keys[LEVELS.index("generation")]) for c in members]
+    beside = concurrency * np.asarray(together, dtype=np.float64)[:, None]
+    prefill = llm.prefill_of(shape, machine, tokens, step_tokens, beside=beside)
     alone = llm.prefill_of(shape, machine, tokens, np.minimum(chunk, tokens)).total
     chunks = np.ceil(tokens / chunk)
     alone = alone * shape.groups * (chunks + shape.stages - 1.0) / chunks  # a lone prompt goes through all stages

@@ -104,6 +104,7 @@ class Step:
     activations: Array  # traffic of intermediate results
     collectives: Array
     overhead: Array
+    shared: Array  # saved by prompts that ride in decode steps: weights read and layers started once for both; total is less by it
 
 
 def decode_contexts(spec: ModelSpec, input_tokens: float, output_tokens: float) -> tuple[float, float]:
@@ -321,37 +322,69 @@ def decode_step(shape: Shape, machine: Machine, concurrency: Array, tokens_each:
         activations=activations,
         collectives=collectives,
         overhead=overhead,
+        shared=np.zeros_like(attention),
     )
 
 
-def prefill_of(shape: Shape, machine: Machine, input_tokens: float | Array, step_tokens: Array) -> Step:
+def shared_s(shape: Shape, machine: Machine, step_tokens: Array, concurrency: Array) -> Array:
+    """Return what one step of prompt tokens and `concurrency` decoding requests takes less than one of each, on one device.
+
+    Products: t(x) + t(B) - t(x + B) of each class (the head's reading whole: a prompt needs one position); the step's start once; the
+    latency of collectives once. Encoder-decoders run their prompts through other weights and share nothing.
+    """
+    carried = np.maximum(concurrency / (shape.stages * shape.groups), 1.0)
+
+    def products(weights: Array, flops: Array, tokens: Array) -> Array:
+        return products_s(weights, flops, shape, machine, tokens)
+
+    decoding = products(shape.weight_bytes, shape.flops_per_token, carried)
+    both = products(shape.weight_bytes, shape.flops_per_token, carried + step_tokens)
+    alone = products(shape.prompt_bytes, shape.prompt_flops_per_token, step_tokens)
+    saved = alone + decoding - both
+    saved[..., HEAD] = alone[..., HEAD]
+    apart = reduces_s(shape, machine, step_tokens) + reduces_s(shape, machine, carried)
+    start = overhead_s(shape, machine, np.zeros_like(carried))
+    total = saved.sum(axis=-1) + apart - reduces_s(shape, machine, carried + step_tokens) + start
+    same = np.all(shape.prompt_bytes == shape.weight_bytes, axis=-1)
+    return np.where(same, total, 0.0)
+
+
+def prefill_of(
+    shape: Shape, machine: Machine, input_tokens: float | Array, step_tokens: Array, *, beside: Array | float = 0.0
+) -> Step:
     """Return the time of the accelerators that one prompt takes when prefill steps carry `step_tokens` tokens, of one or more prompts.
 
     A prompt longer than a step needs several; short prompts share one, so each pays its share of it. With pipeline stages this is the
-    time by which it holds up the others: 1/stages of its way through all of them; groups work on prompts of their own.
+    time by which it holds up the others: 1/stages of its way through all of them; groups work on prompts of their own. `beside`:
+    requests that decode in the same steps (0: prompts have steps of their own).
     """
     steps = input_tokens / step_tokens
     each = steps / (shape.stages * shape.groups)
     classes = (
         products_s(shape.prompt_bytes, shape.prompt_flops_per_token, shape, machine, step_tokens) * each[..., None]
     )
-    beside = shape.stages * shape.groups
-    classes[..., HEAD] += shape.prompt_head_flops / machine.wide_flops / beside
-    attention = shape.prompt_attention_flops / machine.attention_flops / beside
-    activations = input_tokens * shape.activation_bytes_per_token / machine.activation_bytes_per_s / beside
+    parts = shape.stages * shape.groups
+    classes[..., HEAD] += shape.prompt_head_flops / machine.wide_flops / parts
+    attention = shape.prompt_attention_flops / machine.attention_flops / parts
+    activations = input_tokens * shape.activation_bytes_per_token / machine.activation_bytes_per_s / parts
     collectives = (
         reduces_s(shape, machine, step_tokens)
         + hops_s(shape, machine, step_tokens)
         + exchanges_s(shape, machine, step_tokens)
     ) * each
     overhead = overhead_s(shape, machine, np.zeros_like(steps)) * each + machine.sequence_overhead_s
+    requests = np.asarray(beside, dtype=np.float64)
+    shared = np.zeros_like(steps + 0 * requests)
+    if np.any(requests > 0):
+        shared = np.where(requests > 0, shared_s(shape, machine, step_tokens, requests) * each, 0.0)
     return Step(
-        total=classes.sum(axis=-1) + attention + activations + collectives + overhead,
+        total=classes.sum(axis=-1) + attention + activations + collectives + overhead - shared,
         classes=classes,
         attention=attention + 0 * steps,
         activations=activations + 0 * steps,
         collectives=collectives,
         overhead=overhead,
+        shared=shared,
     )
 
 

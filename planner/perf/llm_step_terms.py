@@ -16,6 +16,7 @@ from planner.perf.model import Term
 from planner.perf.operating_point import Point
 
 COMPUTE, MEMORY, COLLECTIVES, OVERHEAD = "compute", "memory", "collectives", "overhead"
+SHARED = "shared"  # of what is saved: no bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +87,24 @@ def prefill_parts(point: Point, input_tokens: int) -> Parts:
         )
     )
     out += _rest(point, point.prefill, tokens=carried, sequences=0.0, steps=steps, times="")
+    if float(point.prefill.shared):
+        out.append(
+            Part(
+                "shared with decode steps",
+                -float(point.prefill.shared),
+                SHARED,
+                None,
+                f"{steps}what a step of {carried:.6g} prompt tokens and {point.concurrency} decoding requests takes less than one of each: "
+                "weights are read and layers started once",
+            )
+        )
     touched = float(llm.touched_share(s.routed_share, np.asarray(carried * float(s.groups))))
     return Parts(parts=tuple(out), sequences=0.0, tokens=carried, touched=touched)
 
 
 def bound_term(phase: str, parts: Parts) -> Term:
     """Return what a step is bound by most, with the share of its time under each bound."""
-    total = sum(p.seconds for p in parts.parts)
+    total = sum(p.seconds for p in parts.parts if p.bound != SHARED)
     shares = {b: sum(p.seconds for p in parts.parts if p.bound == b) for b in (COMPUTE, MEMORY, COLLECTIVES, OVERHEAD)}
     told = ", ".join(f"{b} {t / total:.1%}" for b, t in sorted(shares.items(), key=lambda item: -item[1]) if t)
     return Term(

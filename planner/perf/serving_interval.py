@@ -40,10 +40,14 @@ def factors_of(points: Sequence[Point], work: InferenceWork) -> list[tuple[float
     each = np.array([[p.speculation.tokens_each] for p in points])
     faster = np.array([[p.speculation.factor] for p in points])
     decode = llm.decode_step(shape, m, concurrency, each).total * faster
-    prefill = llm.prefill_of(shape, m, float(work.input_tokens), step * np.ones_like(decode)).total
+    beside = np.where(np.array([[float(p.prefill.shared)] for p in points]) > 0, concurrency, 0.0)
+    prefill = llm.prefill_of(shape, m, float(work.input_tokens), step * np.ones_like(decode), beside=beside).total
     rate = np.log(llm.steady_requests_per_s(concurrency, work.output_tokens, decode, prefill))
     slope = (rate[:, 1:] - rate[:, :1]) / DIFFERENCE
     sd = np.sqrt(np.sum(slope**2 * variance, axis=1) + parameters.noise_sd**2)
     novelty = [NEW_SOURCE if n == KNOWN_SOURCE else n for n in novelty_of(parameters, by_level(keys), len(points))]
-    low, high = bounds(parameters, np.ones(len(points)), sd, novelty)
+    one = np.ones(len(points))
+    ends = [bounds(parameters, one, sd, classes) for classes in (novelty, [NEW_SOURCE] * len(points))]
+    # What is new in more than its source gets at least the multiples of a new source.
+    low, high = np.minimum(ends[0][0], ends[1][0]), np.maximum(ends[0][1], ends[1][1])
     return list(zip(low.tolist(), high.tolist(), strict=True))

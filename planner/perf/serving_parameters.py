@@ -27,6 +27,8 @@ NEW_SINCE = 2025
 """Engines were rewritten about then (vLLM V1, TensorRT-LLM's PyTorch backend): measurements before and since are two generations."""
 RUNTIME_OF_KIND = {AcceleratorKind.NEURON: "neuron"}
 """Chips on which every engine runs through the vendor's own compiled runtime."""
+MIXING = ("vllm", "tensorrt-llm")
+"""Engines whose steps carry prompts and decoding requests together, since 2025 (chunked prefill, in-flight batching)."""
 LEVELS = ("architecture", "chip", "engine", "generation", "engine_chip", "stored", "precision", "topology", "family")
 NOT_STATED = {"limit": "", "model": "", "source": "", "group": ""}
 ENOUGH_GROUPS, ENOUGH_ROWS = 3, 5
@@ -73,6 +75,11 @@ def keys_of(hardware: Hardware, form: Format, *, engine: str, generation: str, r
         topology_of(hardware, ranks),
         family,
     )
+
+
+def mixes(engine: str, generation: str) -> bool:
+    """Return whether an engine that really runs puts prompts and decoding requests into the same steps."""
+    return engine in MIXING and generation == generation_of(engine, NEW_SINCE)
 
 
 def request_keys(spec: ModelSpec, hardware: Hardware, form: Format, engine: str, ranks: int) -> Keys:
