@@ -94,6 +94,8 @@ def case_of(row: Row, facts: Facts) -> TrainingCase | Skipped:
     known = metric in RATES | SHARES | FLOP_RATES | DURATIONS | {MEMORY}
     if not known:
         return skipped("unknown metric", eligible=False)
+    if row.get("unit", "").startswith("as published"):
+        return skipped("unit not stated", row.get("model", ""))
     measured = number(row.get("metric_value"))
     if measured is None or measured <= 0:
         return skipped("no value", row.get("metric_value", ""), eligible=False)
@@ -122,7 +124,7 @@ def case_of(row: Row, facts: Facts) -> TrainingCase | Skipped:
         sequence_length=int(tokens),
         optimizer="adamw_8bit" if "8-bit" in row.get("strategy", "") else "adamw",
         lora_rank=_rank(row.get("strategy", "")),
-        attention_backend="math" if year_of(row) < FLASH_SINCE else "flash",
+        attention_backend=attention_of(row),
     )
     value_bytes = 4.0 if precision in {"fp32", "tf32"} else 2.0
     devices = max(1.0, number(row.get("gpu_count")) or 1.0)
@@ -261,6 +263,18 @@ def year_of(row: Row) -> float:
         return 2024.0
     month = int(found[2]) if found[2] and 1 <= int(found[2]) <= 12 else 6
     return int(found[1]) + (month - 0.5) / 12
+
+
+def attention_of(row: Row) -> str:
+    """Return "math" for software from before fused attention, else "flash".
+
+    A page's last update decides, unless it ran the examples of 2020 throughout (Lambda's suite); TensorFlow had no fused attention.
+    """
+    updated = re.search(r"20[0-2]\d-(20[0-2]\d) \(snapshot", row.get("date", ""))
+    framework = row.get("framework", "").lower()
+    if "tensorflow" in framework or "deeplearningexamples" in framework:
+        return "math"
+    return "math" if (float(updated[1]) if updated else year_of(row)) < FLASH_SINCE else "flash"
 
 
 def _tokens(row: Row, model: TrainingModel, spec: ModelSpec) -> float | None:
