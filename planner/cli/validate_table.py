@@ -14,6 +14,8 @@ from planner.cli.paint import QUIET, STRONG, Cell, Column, indented, rendered, t
 from planner.ports import Document
 from planner.reports.flat import VALIDATION_COLUMNS, cell
 
+REGRET_COLUMNS = ("work", "regret", "picked", "cheapest", "accelerators", "options")
+"""Columns of `validate --regret`: the choices that cost most."""
 RECALIBRATION_COLUMNS: tuple[str, ...] = ("workload", "parameters", "kept", *VALIDATION_COLUMNS[3:])
 """Columns of `validate --recalibrate`: the errors of left-out rows before and after."""
 MOST_KEYS = 12
@@ -129,6 +131,41 @@ def recalibration_rows(document: Document) -> list[list[str]]:
         [cell((common | {"parameters": name} | document[name]).get(c)) for c in RECALIBRATION_COLUMNS]
         for name in ("before", "after")
     ]
+
+
+def regret_text(document: Document, *, width: int, colour: bool) -> str:
+    """Return the regret overall and by workload, and the choices that cost most."""
+    overall = document["overall"]
+    if overall is None:
+        return rendered(
+            [Text("no work was measured on several accelerators that are sold")], width=width, colour=colour
+        )
+    head = "regret of the predicted cheapest accelerator, on-demand prices" + (
+        f", {LEFT_OUT[document['left_out']]}" if document["left_out"] else ""
+    )
+    parts: list[RenderableType] = [Text(head, style=STRONG)]
+    for name, each in {"all": overall, **document["by_workload"]}.items():
+        if each is not None:
+            parts.append(
+                indented(
+                    f"{name}: mean {percent(each['mean'])}, p90 {percent(each['p90'])}, the cheapest picked in "
+                    f"{percent(each['right'])} of {count(each['works'], 'choice')}"
+                )
+            )
+    parts.append(Text("the choices that cost most", style=QUIET))
+    parts += [
+        indented(
+            printable(f"{percent(each['regret'])} {each['work']}: {each['picked']} instead of {each['cheapest']}"),
+            style=QUIET,
+        )
+        for each in document["worst"]
+    ]
+    return rendered(parts, width=width, colour=colour)
+
+
+def regret_rows(document: Document) -> list[list[str]]:
+    """Return the choices that cost most, one row each."""
+    return [[cell(each[c]) for c in REGRET_COLUMNS] for each in document["worst"]]
 
 
 def forgotten_text(document: Document, *, width: int, colour: bool) -> str:

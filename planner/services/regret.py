@@ -6,11 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 
-from planner.calibration.columns import ROW_ID, Measurements, shipped_measurements
-from planner.calibration.model import Facts, Figure, Workload
+from planner.calibration.columns import ROW_ID, Measurements
+from planner.calibration.model import Figure
 from planner.calibration.regret import Regret, options_of, regrets_of, summary_of
-from planner.calibration.trials import physics_of
-from planner.perf.parameters import shipped
 from planner.ports import Document
 from pricing.catalog import Catalog
 from pricing.model import PurchaseOption
@@ -43,18 +41,14 @@ def price_of_accelerators(catalog: Catalog) -> Callable[[str], float | None]:
     return lambda name: cheapest().get(name)
 
 
-def regret(
-    catalog: Catalog,
-    facts: Facts,
-    *,
-    workloads: Sequence[Workload] = tuple(Workload),
-    figures_of: Callable[[Workload], tuple[Measurements, Sequence[Figure]]] | None = None,
-) -> Document:
-    """Return mean and p90 regret, overall and by workload, and the worst choices; with the shipped parameters unless `figures_of` has others."""
+def regret(catalog: Catalog, parts: Sequence[tuple[Measurements, Sequence[Figure]]]) -> Document:
+    """Return mean and p90 regret, overall and by workload, and the worst choices, of predictions beside their measurements."""
     price_of = price_of_accelerators(catalog)
     found: list[Regret] = []
-    for workload in workloads:
-        measurements, figures = (figures_of or (lambda w: _shipped(w, facts)))(workload)
+    workloads = []
+    for measurements, figures in parts:
+        workload = measurements.workload
+        workloads.append(workload)
         rows = {row[ROW_ID[workload]]: row for row in measurements.rows}
         found += regrets_of(options_of(figures, rows, workload, price_of))
     found.sort(key=lambda r: (-r.fraction, r.work))
@@ -77,9 +71,3 @@ def regret(
             for r in found[:MOST_SHOWN]
         ],
     }
-
-
-def _shipped(workload: Workload, facts: Facts) -> tuple[Measurements, Sequence[Figure]]:
-    measurements = shipped_measurements(workload)
-    physics = physics_of(workload)
-    return measurements, physics.figures(physics.read(measurements.rows, facts), shipped(workload.value))

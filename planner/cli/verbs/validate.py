@@ -37,6 +37,11 @@ def add_flags(parser: ArgumentParser) -> None:
     what.add_argument("--folds", metavar="N", help=f"how many parts are left out in turn (default {FOLDS})")
     what.add_argument("--sample", metavar="N", help="of each shipped table about so many rows, in whole groups")
     what.add_argument("--seed", metavar="N", help="another order of chance for folds and samples (default 0)")
+    what.add_argument(
+        "--regret",
+        action="store_true",
+        help="what following the predicted cheapest accelerator costs where measured work ran on several, at on-demand prices",
+    )
     own = parser.add_argument_group("your own measurements")
     own.add_argument(
         "--recalibrate",
@@ -65,6 +70,9 @@ def run(args: Namespace) -> int:
         return Exit.INTERRUPTED
     if args.out is not None:
         write_rows(Path(args.out), answers)
+    if args.regret:
+        regretted(args, answers)
+        return Exit.ANSWER
     shown([each.document for each in answers], args.format)
     return Exit.ANSWER
 
@@ -92,6 +100,8 @@ def checked(args: Namespace) -> None:
         raise UsageError("--forget goes alone: it removes what --recalibrate kept")
     if args.recalibrate and args.measurements is None:
         raise UsageError("--recalibrate needs --measurements FILE.csv: the rows to fit")
+    if (args.recalibrate or args.forget) and args.regret:
+        raise UsageError("--regret goes with a validation, not with --recalibrate or --forget")
     if (args.recalibrate or args.forget) and args.out is not None:
         raise UsageError("--out goes with a validation, not with --recalibrate or --forget")
     if args.measurements is not None:
@@ -136,6 +146,27 @@ def answered(args: Namespace) -> list[Validated]:
         )
         for each in chosen
     ]
+
+
+def regretted(args: Namespace, answers: list[Validated]) -> None:
+    """Write the regret of the predictions of all answers."""
+    from planner.bootstrap import open_catalog
+    from planner.calibration.columns import shipped_measurements
+    from planner.calibration.model import Workload
+    from planner.cli.render import show
+    from planner.cli.validate_table import REGRET_COLUMNS, regret_rows, regret_text
+    from planner.services.regret import regret
+    from planner.services.validate import read_measurements
+
+    parts = []
+    for each in answers:
+        workload = Workload(each.document["workload"])
+        own = args.measurements is not None
+        parts.append(
+            (read_measurements(Path(args.measurements)) if own else shipped_measurements(workload), each.figures)
+        )
+    document = regret(open_catalog(), parts) | {"left_out": args.leave_out}
+    show(document, args.format, rows=lambda: (REGRET_COLUMNS, regret_rows(document)), table=regret_text)
 
 
 def recalibrated(args: Namespace) -> int:
