@@ -1,6 +1,6 @@
 """The numbers that CI looks at: a fixed sample of the shipped tables, whole groups left out, against bars with slack from what the model is to reach.
 
-The full tables are on the page of validation (`python -m planner.calibration document all`); a sample of a fifth is noisier and its fits know less,
+The full tables are on the page of validation (`python -m planner.calibration document all`); a sample of a tenth to a fifth is noisier and its fits know less,
 so a bar here is looser. A change of the physics that spoils predictions of the unseen fails here.
 """
 
@@ -18,7 +18,7 @@ SAMPLE = 500
 # models, 12 % and 93 % for training, 10 % and 92 % for samples, on the whole tables.
 BARS = {
     Workload.SERVING: (0.25, 3.0, 0.85),
-    Workload.SAMPLES: (0.25, 3.5, 0.80),
+    Workload.SAMPLES: (0.35, 3.5, 0.80),
     Workload.TRAINING: (0.35, 3.5, 0.75),
 }
 
