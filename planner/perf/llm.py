@@ -254,21 +254,22 @@ def touched_share(routed_share: Array, tokens: Array) -> Array:
 
 def products_s(weight_bytes: Array, flops: Array, shape: Shape, machine: Machine, tokens: Array) -> Array:
     """Return seconds of the matrix products of a step by class: the slower of compute and weight traffic, and what is not hidden."""
+    rate = np.where(shape.quantised > 0, machine.narrow_flops[..., None], machine.wide_flops[..., None])
+    read = weight_bytes / machine.weights_bytes_per_s[..., None]
+    work = (tokens + machine.ramp_tokens)[..., None] * (flops / rate)
+    if not np.any(shape.experts):
+        return np.asarray(np.maximum(read, work) + machine.unhidden[..., None] * np.minimum(read, work))
     share = touched_share(shape.routed_share, tokens * shape.groups)
     # A touched expert has k/(E·share) of the tokens and a ramp of its own: n·k + E·share·n0 tokens in all, in units of k. With groups
     # a device has 1/groups of the experts and the tokens of all groups.
-    dense = tokens + machine.ramp_tokens
     routed = tokens + machine.ramp_tokens * share / (shape.routed_share * shape.groups)
-    is_expert = np.arange(len(CLASSES)) == EXPERT
-    grouped = np.where(is_expert, machine.expert_share[..., None], 1.0)
-    read = (
-        weight_bytes * np.where(is_expert, share[..., None], 1.0) / (machine.weights_bytes_per_s[..., None] * grouped)
-    )
-    rate = np.where(shape.quantised > 0, machine.narrow_flops[..., None], machine.wide_flops[..., None]) * grouped
-    work = np.where(is_expert, routed[..., None], dense[..., None]) * flops / rate
-    started = shape.expert_layers * shape.experts * share * machine.expert_overhead_s
+    read = read + np.zeros_like(work)
+    read[..., EXPERT] = read[..., EXPERT] * share / machine.expert_share
+    work[..., EXPERT] = routed * (flops / rate)[..., EXPERT] / machine.expert_share
     time = np.maximum(read, work) + machine.unhidden[..., None] * np.minimum(read, work)
-    return np.asarray(time + np.where(is_expert & (flops > 0), started[..., None], 0.0), dtype=np.float64)
+    started = shape.expert_layers * shape.experts * share * machine.expert_overhead_s
+    time[..., EXPERT] += np.where(flops[..., EXPERT] > 0, started, 0.0)
+    return np.asarray(time)
 
 
 def overhead_s(shape: Shape, machine: Machine, sequences: Array) -> Array:
@@ -326,11 +327,12 @@ def decode_step(shape: Shape, machine: Machine, concurrency: Array, tokens_each:
     )
 
 
-def shared_s(shape: Shape, machine: Machine, step_tokens: Array, concurrency: Array) -> Array:
+def shared_s(shape: Shape, machine: Machine, step_tokens: Array, concurrency: Array, alone: Array) -> Array:
     """Return what one step of prompt tokens and `concurrency` decoding requests takes less than one of each, on one device.
 
     Products: t(x) + t(B) - t(x + B) of each class (the head's reading whole: a prompt needs one position); the step's start once; the
-    latency of collectives once. Encoder-decoders run their prompts through other weights and share nothing.
+    latency of collectives once. Encoder-decoders run their prompts through other weights and share nothing. `alone`: products of the
+    prompt tokens in a step of their own.
     """
     carried = np.maximum(concurrency / (shape.stages * shape.groups), 1.0)
 
@@ -339,7 +341,6 @@ def shared_s(shape: Shape, machine: Machine, step_tokens: Array, concurrency: Ar
 
     decoding = products(shape.weight_bytes, shape.flops_per_token, carried)
     both = products(shape.weight_bytes, shape.flops_per_token, carried + step_tokens)
-    alone = products(shape.prompt_bytes, shape.prompt_flops_per_token, step_tokens)
     saved = alone + decoding - both
     saved[..., HEAD] = alone[..., HEAD]
     apart = reduces_s(shape, machine, step_tokens) + reduces_s(shape, machine, carried)
@@ -360,9 +361,8 @@ def prefill_of(
     """
     steps = input_tokens / step_tokens
     each = steps / (shape.stages * shape.groups)
-    classes = (
-        products_s(shape.prompt_bytes, shape.prompt_flops_per_token, shape, machine, step_tokens) * each[..., None]
-    )
+    products = products_s(shape.prompt_bytes, shape.prompt_flops_per_token, shape, machine, step_tokens)
+    classes = products * each[..., None]
     parts = shape.stages * shape.groups
     classes[..., HEAD] += shape.prompt_head_flops / machine.wide_flops / parts
     attention = shape.prompt_attention_flops / machine.attention_flops / parts
@@ -376,7 +376,7 @@ def prefill_of(
     requests = np.asarray(beside, dtype=np.float64)
     shared = np.zeros_like(steps + 0 * requests)
     if np.any(requests > 0):
-        shared = np.where(requests > 0, shared_s(shape, machine, step_tokens, requests) * each, 0.0)
+        shared = np.where(requests > 0, shared_s(shape, machine, step_tokens, requests, products) * each, 0.0)
     return Step(
         total=classes.sum(axis=-1) + attention + activations + collectives + overhead - shared,
         classes=classes,
