@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from planner.cli.errors import EXIT_MEANINGS
 from planner.cli.import_table import CHANGE_COLUMNS
 from planner.cli.parser import VERBS, parser_for
-from planner.cli.validate_table import RECALIBRATION_COLUMNS
+from planner.cli.validate_table import RECALIBRATION_COLUMNS, REGRET_COLUMNS
 from planner.cli.verbs.prices_diff import DIFF_COLUMNS
 from planner.cli.verbs.prices_history import HISTORY_COLUMNS
 from planner.reports import flat
@@ -69,6 +69,7 @@ CSV_TABLES: Sequence[tuple[str, tuple[str, ...]]] = (
     ("explain", flat.TERM_COLUMNS),
     ("validate", flat.VALIDATION_COLUMNS),
     ("validate --recalibrate", RECALIBRATION_COLUMNS),
+    ("validate --regret", REGRET_COLUMNS),
     ("prices refresh", flat.REFRESH_COLUMNS),
     ("prices list", flat.PRICE_COLUMNS),
     ("prices list --storage", RATE_FIELDS),
