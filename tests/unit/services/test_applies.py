@@ -32,6 +32,8 @@ def another(f: dataclasses.Field[Any]) -> Any:
         value = int(word) if f.default is not None and isinstance(f.default, int) else word
     elif "date" in str(f.type):
         value = date(2026, 11, 1)
+    elif f.name == "scaling":
+        value = what.example
     elif "float" in str(f.type):
         value = 0.5 if what.maximum == 1 else 12.5
     else:
