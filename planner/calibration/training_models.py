@@ -238,6 +238,7 @@ def usual_batch(model: TrainingModel, memory_gib: float, value_bytes: float) -> 
 
 def _number(text: str | None) -> float | None:
     try:
-        return float(text) if text and text.strip() else None
+        value = float(text) if text and text.strip() else None
     except ValueError:
         return None
+    return value if value is not None and 0 < value <= 1e6 else None

@@ -40,6 +40,7 @@ PIPELINE_FULL = 8
 """Micro-batches per pipeline stage where no global batch is given: a bubble of an eighth, as big runs are planned."""
 USUAL_TOKENS = 8192.0
 """Tokens a device trains at once where neither micro-batch nor global batch is given."""
+LARGEST, LONGEST, MOST_DEVICES = 1e15, 1e8, 1e7
 CONTAINER = re.compile(r"\b(2\d)\.(0[1-9]|1[0-2])\b")
 """Year and month of a container release in a framework's text."""
 EPOCH_ITEMS = {"alpaca-2k": 2000.0}
@@ -73,12 +74,12 @@ class TrainingCase:
 
 
 def number(text: str | None) -> float | None:
-    """Return the number of a cell, None where there is none."""
+    """Return the number of a cell, None where there is none that a count, a size or a figure could be: above 0, at most 1e15."""
     try:
         value = float(text) if text and text.strip() else None
     except ValueError:
         return None
-    return value if value is not None and np.isfinite(value) else None
+    return value if value is not None and 0 < value <= LARGEST else None
 
 
 def case_of(row: Row, facts: Facts) -> TrainingCase | Skipped:
@@ -97,7 +98,7 @@ def case_of(row: Row, facts: Facts) -> TrainingCase | Skipped:
     if row.get("unit", "").startswith("as published"):
         return skipped("unit not stated", row.get("model", ""))
     measured = number(row.get("metric_value"))
-    if measured is None or measured <= 0:
+    if measured is None:
         return skipped("no value", row.get("metric_value", ""), eligible=False)
     chip = _chip(row.get("gpu", ""), facts)
     if chip is None:
@@ -117,7 +118,7 @@ def case_of(row: Row, facts: Facts) -> TrainingCase | Skipped:
     method = method_of(row)
     spec = at_pixels(model, number(row.get("image_size")))
     tokens = _tokens(row, model, spec)
-    if tokens is None:
+    if tokens is None or not 1 <= tokens <= LONGEST:
         return skipped("no sequence length stated", row.get("model", ""), eligible=False)
     training = TrainingWork(
         method=method,
@@ -127,7 +128,7 @@ def case_of(row: Row, facts: Facts) -> TrainingCase | Skipped:
         attention_backend=attention_of(row),
     )
     value_bytes = 4.0 if precision in {"fp32", "tf32"} else 2.0
-    devices = max(1.0, number(row.get("gpu_count")) or 1.0)
+    devices = min(MOST_DEVICES, max(1.0, number(row.get("gpu_count")) or 1.0))
     nodes = min(devices, max(1.0, number(row.get("nodes")) or np.ceil(devices / _usual_devices(chip))))
     memory_gib = chip.memory_gib or 16.0
     counted = counted_in_tokens(spec)
