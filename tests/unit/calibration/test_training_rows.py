@@ -176,9 +176,9 @@ def test_nearly_every_eligible_row_is_predicted_and_none_beyond_the_peak() -> No
     "column", ["gpu_count", "nodes", "seq_len", "micro_batch", "global_batch", "params_b", "metric_value"]
 )
 def test_odd_cells_are_read_as_silence_or_skipped(column: str, cell: str) -> None:
-    cells = dict(
-        model="Someone-9B", params_b="9", seq_len="4096", micro_batch="1", gpu_count="8", nodes="1", global_batch="64",
-        metric_name="tokens_s_gpu", metric_value="1000", strategy="megatron tp/pp + dp",
-    )  # fmt: skip
+    cells = {
+        "model": "Someone-9B", "params_b": "9", "seq_len": "4096", "micro_batch": "1", "gpu_count": "8", "nodes": "1", "global_batch": "64",
+        "metric_name": "tokens_s_gpu", "metric_value": "1000", "strategy": "megatron tp/pp + dp",
+    }  # fmt: skip
     found = case_of(row(**{**cells, column: cell}), shipped_facts())
     assert isinstance(found, Skipped) or (found.scale > 0 and np.isfinite(found.scale))
