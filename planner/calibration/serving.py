@@ -24,7 +24,9 @@ from planner.perf.serving_rates import COLUMN, SLOTS, machine, peaks_from, peaks
 Array = npt.NDArray[np.float64]
 
 OPEN_TURNS = 25
-"""Turns of the fixed point between requests in flight and their time under open arrivals."""
+"""Halvings of the range in which the stay of a request under open arrivals is sought."""
+BESIDE_WEIGHT, ALL_AT_ONCE_WEIGHT = 0.5, 0.25
+"""Weights of figures beside the main one; TPOT of runs that queue everything hangs on how many the engine lets in, which no row states."""
 
 
 def read(rows: Sequence[Row], facts: Facts) -> Reading:
@@ -67,7 +69,7 @@ def labels_of(row: Row, case: Case) -> Labels:
         family=case.family,
         precision=case.weights,
         parallelism=f"tp{case.ranks}{stages}",
-        metric=METRICS[case.metric],
+        metric="tpot_all_at_once_ms" if _all_at_once(case) else METRICS[case.metric],
         unit=UNITS.get(case.metric, "ms"),
     )
 
@@ -125,7 +127,7 @@ class Forward:
         b, n_in, n_out = self.concurrency, self.input, self.output
         if len(self.open):
             b = b.copy()
-            b[self.open] = self._in_flight(values)
+            b[self.open], come, stay_s = self._open(values)
         sequences = b * self.beams
         decode = llm.decode_step(self.shape, m, sequences).total / self.multiplier
         tokens = n_in * np.where(self.is_static, b, np.maximum(1.0, b / n_out))
@@ -139,11 +141,13 @@ class Forward:
         requests_per_s = requests_per_s * np.where(self.load == Load.LIMITED, limited, 1.0)
         if len(self.open):
             at = self.open
-            run_s = self.requests[at] / self.rate[at] + batch_s[at]
+            run_s = self.requests[at] / self.rate[at] + values[at, COLUMN["longest_stay"]] * stay_s
             arrived = np.where(self.requests[at] > 0, self.requests[at] / run_s, self.rate[at])
             requests_per_s[at] = np.minimum(requests_per_s[at], arrived)
         batch_ms = 1e3 * batch_s * self.waves
-        between = np.minimum(b / n_out, self.chunk / n_in)  # prompts that a decode step carries
+        between = self.interleaved * np.minimum(b / n_out, self.chunk / n_in)  # prompts that a decode step carries
+        if len(self.open):
+            between[self.open] = np.minimum(come / n_out[self.open], (self.chunk / n_in)[self.open])
         predicted = np.select(
             [
                 self.metric == "output_tok_s",
@@ -157,29 +161,58 @@ class Forward:
                 requests_per_s * (n_in + n_out),
                 requests_per_s,
                 requests_per_s * n_in,
-                1e3 * (decode + np.where(self.is_static, 0.0, self.interleaved * between * prefill)),
+                1e3 * (decode + np.where(self.is_static, 0.0, between * prefill)),
             ],
             batch_ms,
         )
         return np.asarray(np.log(predicted), dtype=np.float64)
 
-    def _in_flight(self, values: Array) -> Array:
-        """Return the requests in flight at which as many leave as arrive (Little's law), at most what the cache holds."""
+    def _open(self, values: Array) -> tuple[Array, Array, Array]:
+        """Return of open arrivals the requests beside each other, the prompts during one's stay, and the mean stay, s.
+
+        A stay lasts as long as its tokens and the prompts that come meanwhile: the R at which O·t(b(R)) + a(R)·t_p = R.
+        """
         at = self.open
         shape = llm.Shape(**{name: getattr(self.shape, name)[at] for name in llm.Shape.__slots__})
         part = machine(values[at], peaks_from(self.peaks[at]))
         most, n_in, n_out = self.concurrency[at], self.input[at], self.output[at]
-        low, high = np.ones(len(at)), most.copy()
-        for _ in range(OPEN_TURNS):
-            b = np.sqrt(low * high)
-            decode = llm.decode_step(shape, part, b).total
+
+        def stay(b: Array, admitted: Array) -> Array:
             tokens = np.minimum(self.chunk[at], n_in * np.maximum(1.0, b / n_out))
             beside = np.where(self.mixes[at], b, 0.0)
             prefill = llm.prefill_of(shape, part, n_in, tokens, beside=beside).total
-            leave = b / (n_out * decode + b * prefill)
-            enough = leave >= self.rate[at]
-            high, low = np.where(enough, b, high), np.where(enough, low, b)
-        return np.asarray(np.sqrt(low * high), dtype=np.float64)
+            return np.asarray(n_out * llm.decode_step(shape, part, b).total + admitted * prefill)
+
+        low, high = stay(np.ones(len(at)), np.ones(len(at))), stay(most, most)
+        for _ in range(OPEN_TURNS):
+            middle = np.sqrt(low * high)
+            longer = stay(*beside_of(middle, self.rate[at], self.requests[at], most)) > middle
+            low, high = np.where(longer, middle, low), np.where(longer, high, middle)
+        stay_s = np.sqrt(low * high)
+        return *beside_of(stay_s, self.rate[at], self.requests[at], most), stay_s
+
+
+def beside_of(stay_s: Array, rate: Array, requests: Array, most: Array) -> tuple[Array, Array]:
+    """Return of a run of `requests` arrivals at `rate` (0: without end) how many a request is among, and how many come in its stay.
+
+    N arrivals in T = N/λ, each of which stays R: the number in flight rises to h = λ·min(R, T), stays there for |T - R| and falls. The
+    mean over stays is ∫b²/∫b = h·(1 - min/(3·max)) of R and T, and a stay sees h·(1 - h/(2·N)) others come. Both at most `most`.
+    """
+    total = np.where(requests > 0, requests, np.inf)
+    arriving = total / rate
+    height = rate * np.minimum(stay_s, arriving)
+    ratio = np.minimum(stay_s, arriving) / np.maximum(stay_s, arriving)
+    among = np.clip(height * (1 - ratio / 3), 1.0, most)
+    return among, np.minimum(height * (1 - height / (2 * total)), most)
+
+
+def weight_of(case: Case) -> float:
+    """Return the weight in the fit of a figure beside the main one."""
+    return ALL_AT_ONCE_WEIGHT if _all_at_once(case) else BESIDE_WEIGHT
+
+
+def _all_at_once(case: Case) -> bool:
+    return case.load is Load.OFFLINE and case.metric == "tpot_ms"
 
 
 def problem(reading: Reading) -> Problem:
@@ -192,7 +225,7 @@ def problem(reading: Reading) -> Problem:
         forward=Forward(cases),
         log_measured=np.log(np.asarray(reading.measured, dtype=np.float64)),
         groups=[each.group for each in reading.labels],
-        weights=np.where(np.asarray(reading.main), 1.0, 0.5),
+        weights=np.where(np.asarray(reading.main), 1.0, [weight_of(c) for c in cases]),
     )
 
 

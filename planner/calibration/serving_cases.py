@@ -21,12 +21,12 @@ from planner.calibration.serving_rows import (
     year_of,
 )
 from planner.models.spec import ModelSpec
-from planner.perf.engines import ENGINES
+from planner.perf.engines import ENGINES, ranks_of
 from planner.perf.llm import Shape, shape_of
 from planner.perf.memory import GIB, cache_room_bytes, chunk_tokens, device_weights, kv_bytes_per_request, reserve_of
 from planner.perf.model import Hardware, Infeasible
 from planner.perf.precision import Format
-from planner.perf.serving_parameters import NEW_SINCE, family_of, generation_of
+from planner.perf.serving_parameters import COMPILED, NEW_SINCE, family_of, generation_of
 from pricing.model import AcceleratorKind
 
 
@@ -312,6 +312,8 @@ def cases_of(row: Row, facts: Facts) -> Iterator[tuple[Case, bool]]:
                 input_tokens=prompt,
                 output_tokens=answer,
                 groups=groups,
+                padded=engine in COMPILED,
+                shards=1 if cores else ranks_of(hardware, engine),
             ),
             ranks=tp * groups,
             stages=pp,
@@ -333,9 +335,9 @@ def cases_of(row: Row, facts: Facts) -> Iterator[tuple[Case, bool]]:
         )
 
     yield case(load, metric, value, answer), True
-    tpot = number(row.get("tpot_ms_mean")) or number(row.get("tpot_ms_p50"))
+    tpot = number(row.get("tpot_ms_p50")) or number(row.get("tpot_ms_mean"))
     if tpot and metric != "tpot_ms" and load is not Load.LIMITED:
         yield case(load, "tpot_ms", tpot, answer), False
     ttft = number(row.get("ttft_ms_mean")) or number(row.get("ttft_ms_p50"))
-    if ttft and metric != "ttft_ms" and load is Load.STATIC:
+    if ttft and metric != "ttft_ms" and load is Load.STATIC and waves == 1:  # later waves wait
         yield case(Load.PROMPT, "ttft_ms", ttft, answer), False

@@ -122,6 +122,12 @@ def support_of(engine: str, hardware: Hardware) -> Support | Infeasible:
     )
 
 
+def ranks_of(hardware: Hardware, engine: str) -> int:
+    """Return the ranks that an engine starts on one device; one where it does not run on it."""
+    support = support_of(engine, hardware)
+    return 1 if isinstance(support, Infeasible) else support.ranks_per_device
+
+
 def _rows(table: str) -> list[dict[str, str]]:
     text = files("planner.perf").joinpath("tables", table).read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))

@@ -107,11 +107,17 @@ class Step:
     shared: Array  # saved by prompts that ride in decode steps: weights read and layers started once for both; total is less by it
 
 
-def decode_contexts(spec: ModelSpec, input_tokens: float, output_tokens: float) -> tuple[float, float]:
-    """Return (mean tokens that self-attention sees while generating, tokens that cross-attention sees)."""
+def decode_contexts(
+    spec: ModelSpec, input_tokens: float, output_tokens: float, *, padded: bool = False
+) -> tuple[float, float]:
+    """Return (mean tokens that self-attention works on while generating, tokens that cross-attention works on).
+
+    `padded`: steps are compiled for the longest sequence and work on a cache of that length from the first token on.
+    """
+    generated = output_tokens if padded else output_tokens / 2
     if any(a.kind is AttentionKind.CROSS for a in spec.attention):
-        return output_tokens / 2, input_tokens
-    return input_tokens + output_tokens / 2, 0.0
+        return generated, input_tokens
+    return input_tokens + generated, 0.0
 
 
 def shape_of(
@@ -125,11 +131,14 @@ def shape_of(
     pp: int = 1,
     spans: int = 1,
     groups: int = 1,
+    padded: bool = False,
+    shards: int = 1,
 ) -> Shape:
     """Return the bytes and FLOPs of one of `tp` devices, all `pp` stages together; MLA is decoded in its absorbed form.
 
     `groups` of `tp` devices attend to requests of their own and deal the routed experts out among all of them (attention data
-    parallel, expert parallel): a device has 1/groups of the experts, and work of all groups for them.
+    parallel, expert parallel): a device has 1/groups of the experts, and work of all groups for them. `padded`: see `decode_contexts`;
+    windows shorten nothing then. `shards`: ranks of one device, each of which caches at least one head.
     """
     width = len(CLASSES)
     weights, flops, narrow = [0.0] * width, [0.0] * width, [0.0] * width
@@ -164,7 +173,7 @@ def shape_of(
         flops[0] += 2 * excess
         prompt_weights[0] += excess * bits / 8
         prompt_flops[0] += 2 * excess
-    seen, crossed = decode_contexts(spec, input_tokens, output_tokens)
+    seen, crossed = decode_contexts(spec, input_tokens, output_tokens, padded=padded)
     cache = 2.0 * counting.state_bytes_per_sequence(spec, tensor_parallel=tp)
     attention = counting.state_flops_per_token(spec) / tp
     prompt_attention = 0.0
@@ -176,11 +185,11 @@ def shape_of(
             prompt_attention += pair * (a.head_dim + a.value_head_dim) * input_tokens * input_tokens
             continue
         length = crossed if a.kind is AttentionKind.CROSS else seen
-        if a.window_tokens is not None:
+        if a.window_tokens is not None and not padded:
             length = min(length, a.window_tokens)
         absorbed = a.latent_dim is not None and a.latent_value_dim is not None
         score = (a.latent_dim or 0) + (a.latent_value_dim or 0) if absorbed else a.head_dim + a.value_head_dim
-        cache += cache_bytes_per_token(a, kv_bits, tp) * length
+        cache += shards * cache_bytes_per_token(a, kv_bits, tp * shards) * length
         attention += pair * score * length
         if a.tower == "text" and not encoder_decoder:
             prompt_attention += (

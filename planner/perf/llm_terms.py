@@ -13,6 +13,7 @@ from planner.perf import llm
 from planner.perf.llm_step_terms import Parts, bound_term, decode_parts, prefill_parts
 from planner.perf.model import InferenceWork, Term
 from planner.perf.operating_point import Point
+from planner.perf.serving_parameters import padded
 from planner.perf.speculation import DRAFT_SHARE
 
 DATASHEET = "datasheet"
@@ -111,7 +112,10 @@ def decode_terms(spec: ModelSpec, point: Point, work: InferenceWork, source: str
         )
     cache = float(s.decode_cache_bytes)
     yield Term(
-        name="KV cache read per request and step", value=cache, unit="bytes", formula=cache_formula(spec, work, cache)
+        name="KV cache read per request and step",
+        value=cache,
+        unit="bytes",
+        formula=cache_formula(spec, work, cache, whole=padded(point.candidate.hardware, work.engine)),
     )
     yield from _of(parts, "decode")
     yield Term(
@@ -151,18 +155,19 @@ def _of(parts: Parts, phase: str) -> Iterator[Term]:
         yield Term(name=f"{phase} {part.name}{told}", value=part.seconds * 1e3, unit="ms", formula=part.formula)
 
 
-def cache_formula(spec: ModelSpec, work: InferenceWork, cache: float) -> str:
-    """Return how the bytes of cache that a request reads in a step come about."""
-    seen, crossed = llm.decode_contexts(spec, work.input_tokens, work.output_tokens)
+def cache_formula(spec: ModelSpec, work: InferenceWork, cache: float, *, whole: bool) -> str:
+    """Return how the bytes of cache that a request reads in a step come about; `whole`: steps compiled for the longest sequence."""
+    seen, crossed = llm.decode_contexts(spec, work.input_tokens, work.output_tokens, padded=whole)
+    kind, generated = ("longest", "") if whole else ("mean", " / 2")
     mean = (
-        f"mean context of {seen:.6g} tokens"
+        f"{kind} context of {seen:.6g} tokens"
         if crossed
-        else f"mean context of {work.input_tokens} + {work.output_tokens} / 2 = {seen:.6g} tokens"
+        else f"{kind} context of {work.input_tokens} + {work.output_tokens}{generated} = {seen:.6g} tokens"
     )
     extras = []
     if crossed:
         extras.append(f"{crossed:.6g} tokens of the encoder")
-    if any(a.window_tokens is not None and a.kind is not AttentionKind.BIDIRECTIONAL for a in spec.attention):
+    if not whole and any(a.window_tokens and a.kind is not AttentionKind.BIDIRECTIONAL for a in spec.attention):
         extras.append("windowed layers read at most their window")
     if spec.state:
         extras.append("recurrent state read and written")

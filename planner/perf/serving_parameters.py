@@ -27,6 +27,8 @@ NEW_SINCE = 2025
 """Engines were rewritten about then (vLLM V1, TensorRT-LLM's PyTorch backend): measurements before and since are two generations."""
 RUNTIME_OF_KIND = {AcceleratorKind.NEURON: "neuron"}
 """Chips on which every engine runs through the vendor's own compiled runtime."""
+COMPILED = ("neuron",)
+"""Engines whose steps are compiled for the longest sequence: attention works on all of its cache from the first token on."""
 MIXING = ("vllm", "tensorrt-llm")
 """Engines whose steps carry prompts and decoding requests together, since 2025 (chunked prefill, in-flight batching)."""
 LEVELS = ("architecture", "chip", "engine", "generation", "engine_chip", "stored", "precision", "topology", "family")
@@ -59,6 +61,11 @@ def family_of(name: str, spec: ModelSpec) -> str:
 def runtime_of(hardware: Hardware, engine: str) -> str:
     """Return the key of the engine that really runs on a kind of chip."""
     return RUNTIME_OF_KIND.get(hardware.kind, engine)
+
+
+def padded(hardware: Hardware, engine: str) -> bool:
+    """Return whether decode steps on this hardware work on the cache of the longest sequence."""
+    return runtime_of(hardware, engine) in COMPILED
 
 
 def keys_of(hardware: Hardware, form: Format, *, engine: str, generation: str, ranks: int, family: str) -> Keys:

@@ -61,6 +61,7 @@ SLOTS = (
     _amount("sequence_overhead", "s", 10e-6, 0.8, engine=0.7, generation=0.5),
     _amount("link_latency", "factor", 1.0, 0.5, topology=0.4, engine=0.4, generation=0.3),
     _share("link_bandwidth", "share of the link", 0.5, 0.5, topology=0.4, engine=0.3),
+    _amount("longest_stay", "times the mean, of a finite run", 2.5, 0.5),
     _share("limited", "share of the highest rate, under latency limits", 0.85, 0.5, limit=0.4, family=0.2),
 )
 COLUMN = {slot.name: i for i, slot in enumerate(SLOTS)}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from planner.models.spec import ModelSpec
 from planner.perf import llm
-from planner.perf.engines import SPLIT_BY_LAYERS, Residence, residence_of
+from planner.perf.engines import SPLIT_BY_LAYERS, Residence, ranks_of, residence_of
 from planner.perf.layouts import Split
 from planner.perf.memory import (
     SGLANG_LARGE_GIB,
@@ -23,6 +23,7 @@ from planner.perf.memory import (
 from planner.perf.model import Hardware, InferenceWork
 from planner.perf.precision import KV_BITS, Format
 from planner.perf.serving_candidates import Candidate, Known
+from planner.perf.serving_parameters import padded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,7 @@ class Plans:
         engine, kind = self.work.engine, c.hardware.kind.value
         chunk = chunk_tokens(c.hardware, engine)
         large = c.hardware.memory_visible_gib >= SGLANG_LARGE_GIB
-        key = (c.form, c.kv_precision, c.split, kind, chunk, large)
+        key = (c.form, c.kv_precision, c.split, kind, c.hardware.architecture if kind == "neuron" else "", chunk, large)
         plan = self._plans.get(key)
         if plan is None:
             plan = self._plans[key] = self._made(c, chunk)
@@ -98,7 +99,7 @@ class Plans:
             request=cache + reserve.per_sequence,
             residence=residence,
             chunk=chunk,
-            shape=self._shape_of(c.form, bits, s),
+            shape=self._shape_of(c, bits),
         )
 
     def _weights_of(self, form: Format, s: Split) -> DeviceWeights:
@@ -107,10 +108,13 @@ class Plans:
             self._weights[key] = device_weights(self.spec, form, s.tp, s.pp, s.groups)
         return self._weights[key]
 
-    def _shape_of(self, form: Format, kv_bits: float, s: Split) -> llm.Shape:
+    def _shape_of(self, c: Candidate, kv_bits: float) -> llm.Shape:
+        form, s = c.form, c.split
         # An engine that splits layers works on one device at a time: a step is one pass through all of them, not one of several.
         stages = 1 if self.work.engine in SPLIT_BY_LAYERS else s.pp
-        key = (form, kv_bits, s.tp, stages, s.groups, s.instances)
+        whole = padded(c.hardware, self.work.engine)
+        shards = ranks_of(c.hardware, self.work.engine) if whole else 1
+        key = (form, kv_bits, s.tp, stages, s.groups, s.instances, whole, shards)
         if key not in self._shapes:
             self._shapes[key] = llm.shape_of(
                 self.spec,
@@ -122,5 +126,7 @@ class Plans:
                 pp=stages,
                 spans=s.instances,
                 groups=s.groups,
+                padded=whole,
+                shards=shards,
             )
         return self._shapes[key]

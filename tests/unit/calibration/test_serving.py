@@ -100,6 +100,55 @@ def test_open_arrivals_are_served_at_their_rate_and_no_faster_than_the_machine()
     assert predicted(fast) == pytest.approx(predicted(queued), rel=1e-3)
 
 
+@pytest.mark.parametrize(("rate", "requests", "stay_s"), [(4.0, 400, 10.0), (4.0, 400, 60.0), (40.0, 400, 60.0)])
+def test_requests_beside_one_in_a_finite_run(rate: float, requests: int, stay_s: float) -> None:
+    # Counted: arrivals evenly spaced, each staying as long; mean over stays of those in flight, and of those that come meanwhile.
+    begin = np.arange(requests) / rate
+    overlap = np.maximum(0.0, stay_s - np.abs(begin[:, None] - begin[None, :])) / stay_s
+    later = begin[None, :] - begin[:, None]
+    among, come = serving.beside_of(*(np.array([x]) for x in (stay_s, rate, float(requests), 1e9)))
+    assert float(among[0]) == pytest.approx(overlap.sum(axis=1).mean(), rel=0.01)
+    assert float(come[0]) == pytest.approx(((later > 0) & (later <= stay_s)).sum(axis=1).mean(), rel=0.02)
+
+
+def test_a_run_without_end_has_as_many_in_flight_as_little_says_and_the_cache_holds() -> None:
+    stay, rate = np.array([10.0, 10.0]), np.array([4.0, 4.0])
+    among, come = serving.beside_of(stay, rate, np.zeros(2), np.array([1e9, 25.0]))
+    assert among.tolist() == come.tolist() == [40.0, 25.0]
+
+
+def test_a_finite_run_lasts_until_the_longest_answer() -> None:
+    # 100 arrivals at 0.5/s last 200 s; steps of 15.0 GB of weights at 3,350 GB/s take 4.5 ms, so a stay of 512 tokens about 2.3 s.
+    cells = {"scenario": "server", "batch_or_concurrency": "", "request_rate": "0.5", "notes": "100 requests"}
+    once, four_times = (predicted(one(**cells), longest_stay=k) for k in (1.0, 4.0))
+    stay_s = 100 * 512 / once - 200
+    assert 2.3 < stay_s < 2.6
+    assert 100 * 512 / four_times - 200 == pytest.approx(4 * stay_s, rel=1e-6)
+
+
+def test_tpot_is_the_median_and_apart_where_all_is_queued_at_once() -> None:
+    cells = {"tpot_ms_mean": "30", "tpot_ms_p50": "20", "ttft_ms_p50": "90"}
+    queued = serving.read(
+        [ROW | cells | {"scenario": "offline max-throughput", "batch_or_concurrency": ""}], shipped_facts()
+    )
+    assert [each.metric for each in queued.labels] == ["output_tokens_per_s", "tpot_all_at_once_ms"]
+    assert queued.measured[1] == 20
+    batch = serving.read([ROW | cells], shipped_facts())
+    assert [each.metric for each in batch.labels] == ["output_tokens_per_s", "tpot_ms", "ttft_ms"]
+
+
+def test_first_tokens_of_later_waves_are_not_compared() -> None:
+    cells = {"model": "meta-llama/Llama-2-7b-hf", "input_len": "2048", "output_len": "2048", "ttft_ms_mean": "39105"}
+    assert [c.metric for c in cases(**cells, batch_or_concurrency="64")] == ["output_tok_s"]
+    assert [c.metric for c in cases(**cells, batch_or_concurrency="8")] == ["output_tok_s", "ttft_ms"]
+
+
+def test_two_ranks_of_a_neuron_chip_keep_a_head_each() -> None:
+    # 32 layers, 2 heads of 128 + 128 numbers, 2 B each, of all 1,536 tokens.
+    found = one(gpu="Trainium1", engine="Transformers NeuronX", gpus_total="32", gpus_per_replica="32", tp="32")
+    assert float(found.shape.decode_cache_bytes) == 32 * 2 * 256 * 2 * 1536
+
+
 def test_beams_are_sequences_of_their_own_in_decode() -> None:
     row = {
         "source": "MLPerf Inference v4.1", "model": "EleutherAI/gpt-j-6b", "input_len": "", "output_len": "69", "precision_weights": "fp8",

@@ -115,6 +115,19 @@ def test_windows_bound_what_is_read() -> None:
     assert float(shape.decode_cache_bytes) == 8192 * (52 * 1024 + 10 * 31_000)
 
 
+def test_steps_compiled_for_the_longest_sequence_read_all_of_it_from_every_rank() -> None:
+    # 32,000 tokens in all 62 layers of Gemma-3-27B; Llama-3.1-8B on 16 chips of 2 ranks: 8 KV heads for 32 ranks, so each chip reads two
+    # whole heads of 128 + 128 numbers, 2 B each, in 32 layers.
+    gemma = llm.shape_of(
+        model("gemma-3-27b"), BF16, kv_bits=16, tp=1, input_tokens=30_000, output_tokens=2_000, padded=True
+    )
+    assert float(gemma.decode_cache_bytes) == 8192 * 62 * 32_000
+    llama = llm.shape_of(
+        model("llama-3.1-8b"), BF16, kv_bits=16, tp=16, input_tokens=1024, output_tokens=64, padded=True, shards=2
+    )
+    assert float(llama.decode_cache_bytes) == 32 * 2 * 256 * 2 * 1088
+
+
 def test_prefill_by_hand() -> None:
     # Llama-3.1-8B, 2,048 tokens in one step at 100 TFLOP/s: 2 x (32 x 218,103,808) x 2,048 + head 2 x 525,336,576
     # + causal attention 32 layers x 2 x 32 heads x 256 x 2,048 x 2,049 / 2.
