@@ -137,8 +137,24 @@ def per_count(replica: Replica) -> tuple[Array, Array, Array]:
     return n, steps.reshape(*shape[:-1], most), prompts.reshape(*shape[:-1], most)
 
 
-def queue_at(replica: Replica, rate_per_s: Array, *, length_variation: float = LENGTH_VARIATION) -> Queue:
-    """Return the steady state of replicas at arrival rates (more than 0, broadcast against the replicas)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """What does not hang on the rate: step times and the rates φ(n) at which requests end, n = 1 … most slots as the last axis."""
+
+    n: Array
+    steps: Array
+    prompts: Array
+    log_deaths: Array  # Σ log φ(i), i = 1 … n
+    slots: Array
+    carried: Array  # in flight beyond which every step is full of prompts
+    capacity: Array
+    fill: Array
+    chunks: Array
+    output_tokens: float
+
+
+def service_of(replica: Replica) -> Service:
+    """Return what replicas do at each number in flight."""
     n, steps, prompts = per_count(replica)
     isl, osl = replica.input_tokens, replica.output_tokens
     fill = isl / np.asarray(replica.step_tokens, dtype=np.float64)
@@ -146,17 +162,39 @@ def queue_at(replica: Replica, rate_per_s: Array, *, length_variation: float = L
     before = np.concatenate([np.zeros_like(steps[..., :1]), steps[..., :-1]], axis=-1)
     death = n / ((osl - 1) * steps + chunks[..., None] * before + n * prompts)
     slots = np.asarray(replica.slots, dtype=np.float64)
-    carried = np.minimum(slots, np.maximum(1.0, np.floor(osl / fill)))  # in flight beyond which every step is full
+    carried = np.minimum(slots, np.maximum(1.0, np.floor(osl / fill)))
     at_most = np.take_along_axis(
         np.broadcast_to(death, (*np.broadcast_shapes(carried.shape, death.shape[:-1]), n.size)),
         (carried[..., None] - 1).astype(np.intp),
         axis=-1,
     )
     death = np.where(n >= carried[..., None], at_most, death)
-    capacity = at_most[..., 0]
+    return Service(
+        n=n,
+        steps=steps,
+        prompts=prompts,
+        log_deaths=np.cumsum(np.log(death), axis=-1),
+        slots=slots,
+        carried=carried,
+        capacity=at_most[..., 0],
+        fill=fill,
+        chunks=chunks,
+        output_tokens=osl,
+    )
+
+
+def queue_at(replica: Replica, rate_per_s: Array, *, length_variation: float = LENGTH_VARIATION) -> Queue:
+    """Return the steady state of replicas at arrival rates (more than 0, broadcast against the replicas)."""
+    return queue_of(service_of(replica), rate_per_s, length_variation=length_variation)
+
+
+def queue_of(service: Service, rate_per_s: Array, *, length_variation: float = LENGTH_VARIATION) -> Queue:
+    """Return the steady state at arrival rates (more than 0, broadcast against the replicas)."""
+    n, steps, prompts, slots, capacity = service.n, service.steps, service.prompts, service.slots, service.capacity
+    fill, chunks, osl, carried = service.fill, service.chunks, service.output_tokens, service.carried
     rate = np.asarray(rate_per_s, dtype=np.float64)
     used = np.minimum(rate / capacity, 1 - 1e-9)
-    weight = n * np.log(rate)[..., None] - np.cumsum(np.log(death), axis=-1)
+    weight = n * np.log(rate)[..., None] - service.log_deaths
     weight = np.where(n > slots[..., None], -np.inf, weight)
     full = n == slots[..., None]
     idle, share = chances(weight, full, used)
@@ -272,44 +310,57 @@ def slot_wait(spare: Array, used: Array, slots: Array, variation: float) -> tupl
     return mean, mean * mean * (square + (1 - square) * (1 + 2 * used) / 3)
 
 
+def ttft_chance(queue: Queue, x: Array) -> Array:
+    """Return P(TTFT <= x)."""
+    q = queue
+    free = np.maximum(1 - q.idle - q.waiting, 0.0)
+    near = gamma_cdf(x - q.own_s, q.ahead_s, q.ahead_variance)
+    far = gamma_cdf(x - q.own_s, q.ahead_s + q.slot_wait_s, q.ahead_variance + q.slot_wait_variance)
+    return np.where(x >= q.floor_s, q.idle, 0.0) + free * near + q.waiting * far
+
+
+def tpot_chance(queue: Queue, x: Array) -> Array:
+    """Return P(TPOT <= x)."""
+    extra = np.maximum(queue.tpot_s - queue.tpot_floor_s, 0.0)
+    return gamma_cdf(x - queue.tpot_floor_s, extra, queue.tpot_variance)
+
+
+def e2e_parts(queue: Queue) -> tuple[Array, Array, Array]:
+    """Return the end-to-end time of a lone request, and mean and variance of what comes on top where a slot is free."""
+    q = queue
+    busy = 1 - q.idle
+    late = busy * (q.own_s - q.floor_s + q.ahead_s) + q.steps * np.maximum(q.tpot_s - q.tpot_floor_s, 0.0)
+    return (
+        q.floor_s + q.steps * q.tpot_floor_s,
+        late,
+        busy * q.ahead_variance + q.steps**2 * q.tpot_variance,
+    )
+
+
+def e2e_chance(queue: Queue, x: Array) -> Array:
+    """Return P(end to end <= x), before what TTFT alone says of it."""
+    q = queue
+    floor, late, variance = e2e_parts(q)
+    near = gamma_cdf(x - floor, late, variance)
+    far = gamma_cdf(x - floor, late + q.slot_wait_s, variance + q.slot_wait_variance)
+    return (1 - q.waiting) * near + q.waiting * far
+
+
 def quantile_of(queue: Queue, quantile: float) -> OpenLatency:
     """Return the latencies that a share `quantile` of requests stays within, s."""
     q = queue
-    behind = q.ahead_s + q.slot_wait_s
-    behind_variance = q.ahead_variance + q.slot_wait_variance
-    lone, taken = q.idle, q.waiting
-    free = np.maximum(1 - lone - taken, 0.0)
-
-    def ttft(x: Array) -> Array:
-        near = gamma_cdf(x - q.own_s, q.ahead_s, q.ahead_variance)
-        far = gamma_cdf(x - q.own_s, behind, behind_variance)
-        return np.where(x >= q.floor_s, lone, 0.0) + free * near + taken * far
-
-    far = np.maximum(q.own_s, q.floor_s) + 60 * (behind + np.sqrt(behind_variance))
-    first = least(ttft, quantile, q.floor_s, far, stable=q.stable)
+    spread = q.ahead_s + q.slot_wait_s + np.sqrt(q.ahead_variance + q.slot_wait_variance)
+    furthest = np.maximum(q.own_s, q.floor_s) + 60 * spread
+    first = least(lambda x: ttft_chance(q, x), quantile, q.floor_s, furthest, stable=q.stable)
     if q.steps < 1:
         none = np.full_like(first, np.nan)
         return OpenLatency(ttft=first, tpot=none, itl=none, e2e=first)
-
-    extra = np.maximum(q.tpot_s - q.tpot_floor_s, 0.0)
-
-    def tpot(x: Array) -> Array:
-        return gamma_cdf(x - q.tpot_floor_s, extra, q.tpot_variance)
-
-    each = least(tpot, quantile, q.tpot_floor_s, q.tpot_s + 60 * (extra + np.sqrt(q.tpot_variance)), stable=q.stable)
+    furthest = q.tpot_s + 60 * (np.maximum(q.tpot_s - q.tpot_floor_s, 0.0) + np.sqrt(q.tpot_variance))
+    each = least(lambda x: tpot_chance(q, x), quantile, q.tpot_floor_s, furthest, stable=q.stable)
     each = np.where(q.stable, np.minimum(each, q.tpot_ceiling_s), np.inf)
-    floor = q.floor_s + q.steps * q.tpot_floor_s
-    busy = 1 - lone
-    late = busy * (q.own_s - q.floor_s + q.ahead_s) + q.steps * extra
-    late_variance = busy * q.ahead_variance + q.steps**2 * q.tpot_variance
-
-    def whole(x: Array) -> Array:
-        near = gamma_cdf(x - floor, late, late_variance)
-        far = gamma_cdf(x - floor, late + q.slot_wait_s, late_variance + q.slot_wait_variance)
-        return (1 - taken) * near + taken * far
-
-    furthest = floor + 60 * (late + q.slot_wait_s + np.sqrt(late_variance + q.slot_wait_variance))
-    total = least(whole, quantile, floor, furthest, stable=q.stable)
+    floor, late, variance = e2e_parts(q)
+    furthest = floor + 60 * (late + q.slot_wait_s + np.sqrt(variance + q.slot_wait_variance))
+    total = least(lambda x: e2e_chance(q, x), quantile, floor, furthest, stable=q.stable)
     total = np.maximum(total, first + q.steps * q.tpot_floor_s)  # no request ends sooner than that
     return OpenLatency(ttft=first, tpot=each, itl=gap_at(q, quantile), e2e=total)
 
