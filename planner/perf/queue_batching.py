@@ -25,11 +25,17 @@ Array = npt.NDArray[np.float64]
 
 HELD = 7
 """Points between no delay and all of it for which gathering is worked out; straight lines between."""
-RANKS = 16
-"""Places within a service, or a gathering, at which a sample is taken to arrive."""
+FINE = 65
+"""The same for the mean time of gathering."""
+FEWEST_RANKS, RANKS, CELLS = 4, 16, 200_000
+"""Places within a service, or a gathering, at which a sample is taken to arrive: as many as keep to so many cells, between the two."""
+MANY_SD = 8.0
+"""Standard deviations of arrivals by which the most in a batch must exceed their mean for it to bear on nothing."""
 LEAST_LEFT, MOST_LEFT = 24, 1200
 """Samples that a full batch may leave behind before the rest is put with the last: at least, and near saturation at most."""
 TINY = 1e-300
+RAREST = 1e-6
+"""Chance of a state with its arrivals, over that of the likeliest, below which it is neglected."""
 TAIL = 14.0
 """The chance of more left behind falls by e each 1 / (2 (1 - utilisation)) samples; after so many falls the rest is neglected."""
 
@@ -79,6 +85,9 @@ def batching_latency(
             mean_batch=float(max_batch),
             busy=1.0,
         )
+    max_batch = _reached(rate_per_s, times, max_delay_s)
+    times = times[:max_batch]
+    used = rate_per_s * float(times[-1]) / max_batch
     left = min(MOST_LEFT, max(LEAST_LEFT, math.ceil(TAIL / (2 * (1 - used)))))
     chain = _chain(rate_per_s, times, max_delay_s, left)
     latency, weight = _latencies(rate_per_s, times, chain)
@@ -95,6 +104,13 @@ def batching_latency(
         mean_batch=mean_batch,
         busy=min(1.0, rate_per_s / mean_batch * float(chain.share @ chain.service_s)),
     )
+
+
+def _reached(rate: float, times: Array, delay: float) -> int:
+    """Return the least size that stands for the most in a batch: with it as the most, no more ever come while a batch runs and one is gathered."""
+    come = rate * (times + delay)
+    ample = come + MANY_SD * np.sqrt(come) + MANY_SD <= np.arange(1, times.size + 1)
+    return int(np.argmax(ample)) + 1 if ample.any() else times.size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +172,7 @@ def _chain(rate: float, times: Array, delay: float, left: int) -> _Chain:
     goal = np.zeros(states)
     goal[-1] = 1.0
     room = most - np.arange(1, most + 1)  # places that are free beside q = 1 … max
-    gathered = _gathered_s(rate, held, room[None, : most - 1])
+    gathered = _between(held, delay, _gathered_s(rate, np.linspace(0.0, delay, FINE), room[: most - 1]))
     return _Chain(
         share=np.clip(np.linalg.solve(balance, goal), 0.0, None),
         service_s=service,
@@ -185,18 +201,25 @@ def _idle_gathered(rate: float, delay: float, room: int) -> tuple[Array, Array, 
     )
 
 
+def _between(held: Array, delay: float, at: Array) -> Array:
+    """Return values at times held [state, q] from those at `FINE` even points of the delay [point, q], on straight lines."""
+    if delay <= 0 or held.size == 0:
+        return np.zeros_like(held)
+    where = held / delay * (FINE - 1)
+    low = np.minimum(where.astype(np.intp), FINE - 2)
+    column = np.arange(held.shape[1])[None, :]
+    low_value = at[low, column]
+    return np.asarray(low_value + (at[low + 1, column] - low_value) * (where - low), dtype=np.float64)
+
+
 def _gathered_s(rate: float, held: Array, room: npt.NDArray[np.intp]) -> Array:
-    """Return the mean time until `held` is over or `room` more have come: E min(N, room) / λ, N Poisson (optional stopping)."""
-    mean = rate * held
+    """Return the mean time [held, room] until `held` is over or `room` more have come: E min(N, room) / λ, N Poisson (optional stopping)."""
     most = int(room.max(initial=0))
-    chance = poisson(mean, most)
-    k = np.arange(most + 1)
-    counted = np.cumsum(k * chance, axis=-1)
+    chance = poisson(rate * held, most)
+    counted = np.cumsum(np.arange(most + 1) * chance, axis=-1)
     within = np.cumsum(chance, axis=-1)
-    index = np.broadcast_to(np.maximum(room - 1, 0), mean.shape)[..., None]
-    below = np.take_along_axis(counted, index, axis=-1)[..., 0]
-    beyond = 1 - np.take_along_axis(within, index, axis=-1)[..., 0]
-    return np.where(room > 0, (below + room * beyond) / rate, 0.0)
+    last = np.maximum(room - 1, 0)
+    return np.where(room > 0, (counted[:, last] + room * (1 - within[:, last])) / rate, 0.0)
 
 
 def _latencies(rate: float, times: Array, chain: _Chain) -> tuple[Array, Array]:
@@ -207,16 +230,15 @@ def _latencies(rate: float, times: Array, chain: _Chain) -> tuple[Array, Array]:
     def taken(size: Array) -> Array:
         return np.interp(size, sizes, times)
 
-    place = (np.arange(RANKS) + 0.5) / RANKS
-    k = np.arange(1, chain.arrivals.shape[1], dtype=np.float64)
-    service, behind = chain.service_s[:, None], chain.behind[:, None]
-    chance = chain.share[:, None] * chain.arrivals[:, 1:]
+    chances = chain.share[:, None] * chain.arrivals[:, 1:]
+    state, column = np.nonzero(chances > RAREST * chances.max())
+    chance, k = chances[state, column], column + 1.0
+    ranks = min(RANKS, max(FEWEST_RANKS, CELLS // max(chance.size, 1)))
+    place = (np.arange(ranks) + 0.5) / ranks
+    service, behind = chain.service_s[state], chain.behind[state]
     waiting = behind + k
-    short = waiting < most
     at = np.clip(waiting.astype(np.intp) - 1, 0, max(most - 2, 0))
-    gather = (
-        np.where(short, np.take_along_axis(chain.gathered_s, at, axis=1), 0.0) if most > 1 else np.zeros_like(waiting)
-    )
+    gather = np.where(waiting < most, chain.gathered_s[state, at], 0.0) if most > 1 else np.zeros_like(waiting)
     size = np.minimum(waiting + rate * gather, most)
     # those that come during a service
     ahead = np.floor((behind[..., None] + np.ceil(place * k[..., None]) - 1) / most)
@@ -227,20 +249,20 @@ def _latencies(rate: float, times: Array, chain: _Chain) -> tuple[Array, Array]:
     )
     during = service[..., None] * (1 - place) + ahead * times[-1] + gather[..., None] + taken(last)
     latencies = [during.ravel()]
-    weights = [np.broadcast_to((chance * k / RANKS)[..., None], during.shape).ravel()]
+    weights = [np.broadcast_to((chance * k / ranks)[..., None], during.shape).ravel()]
     # those that come while more are gathered
     gathering = gather[..., None] * (1 - place) + taken(size)[..., None]
     latencies.append(gathering.ravel())
-    weights.append(np.broadcast_to((chance * rate * gather / RANKS)[..., None], gathering.shape).ravel())
+    weights.append(np.broadcast_to((chance * rate * gather / ranks)[..., None], gathering.shape).ravel())
     # those that find the server idle, or come while it gathers after that
     nobody = float(chain.share @ np.where(chain.behind == 0, chain.arrivals[:, 0], 0.0))
     wait, often, others = chain.idle_gathered
     own = taken(1 + others)
     full = others[:-1] >= most - 1  # the last of those that fill a batch waits no more, the others evenly before it
-    rest = np.broadcast_to(1 - place, (wait.size, RANKS)).copy()
+    rest = np.broadcast_to(1 - place, (wait.size, ranks)).copy()
     rest[:-1][full] = 1 - np.ceil(place * (most - 1)) / max(most - 1, 1)
     latencies += [wait + own, (wait[:, None] * rest + own[:, None]).ravel()]
-    weights += [nobody * often, np.broadcast_to((nobody * often * others / RANKS)[:, None], rest.shape).ravel()]
+    weights += [nobody * often, np.broadcast_to((nobody * often * others / ranks)[:, None], rest.shape).ravel()]
     latency, weight = np.concatenate(latencies), np.concatenate(weights)
     kept = weight > weight.max() * 1e-12
     return latency[kept], weight[kept]
