@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from planner.perf.arrivals import Arrivals
 from planner.perf.evidence import Conditions, Correction, width_of
 from planner.perf.model import Basis, Evaluation, InferenceWork, Layout, Percentiles, Performance, Term, TrainingWork
 
@@ -93,7 +94,7 @@ def carried(evaluation: Evaluation, correction: Correction, basis: Basis, cited:
         sources=(*sources, *p.sources),
         terms=(*p.terms, *terms),
     )
-    return replace(evaluation, performance=performance)
+    return replace(evaluation, performance=performance, arrivals=sped_up(evaluation.arrivals, factor))
 
 
 def faster(performance: Performance, factor: float) -> Performance:
@@ -111,6 +112,11 @@ def faster(performance: Performance, factor: float) -> Performance:
         e2e_ms=quicker(performance.e2e_ms),
         mfu_fraction=None if mfu is None else min(1.0, mfu * factor),
     )
+
+
+def sped_up(arrivals: Arrivals | None, factor: float) -> Arrivals | None:
+    """Return what random arrivals find at another speed."""
+    return None if arrivals is None else arrivals.faster(factor)
 
 
 def width(performance: Performance) -> float:

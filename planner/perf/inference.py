@@ -9,7 +9,7 @@ What fits no single machine is tried on several.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from planner.perf import llm
 from planner.perf.latency import Latency, Load, Moments, moments_of, quantile_of
 from planner.perf.llm_report import evaluation_of
 from planner.perf.model import Hardware, Infeasible, InferenceWork, Outcome, RejectionReason
+from planner.perf.open_loop import replica_at, sustained_rates
 from planner.perf.operating_point import Point
 from planner.perf.precision import BITS_PER_WEIGHT
 from planner.perf.samples import evaluate_samples
@@ -76,8 +77,19 @@ class Surface:
     prefill: llm.Step
     alone_s: Array
     step_tokens: Array
+    chunk: Array  # most prompt tokens of a step
     rate: Array
     moments: Moments
+
+    @property
+    def decode_s(self) -> Array:
+        """Return decode steps, s."""
+        return self.decode.total
+
+    @property
+    def prefill_s(self) -> Array:
+        """Return the accelerator time of one prompt beside others, s."""
+        return self.prefill.total
 
 
 def evaluate_inference(spec: ModelSpec, hardware: Sequence[Hardware], work: InferenceWork) -> list[Outcome]:
@@ -199,7 +211,8 @@ def surface_of(
     """Return step times, rates and latencies of all candidates over all concurrencies up to the room of each, in one pass."""
     room = np.asarray(rooms, dtype=np.float64)[:, None]
     grid = np.minimum(np.asarray(CONCURRENCIES, dtype=np.float64)[None, :], room)
-    concurrency = room if work.max_concurrency else np.concatenate([grid, room], axis=1)
+    one_point = work.max_concurrency is not None and not work.open_loop  # a queue needs the steps below it as well
+    concurrency = room if one_point else np.concatenate([grid, room], axis=1)
     machine = networked(machine_of(members), members)
     shape = llm.columns([p.shape for p in plans])
     chunk = np.asarray([p.chunk for p in plans], dtype=np.float64)[:, None]
@@ -233,6 +246,7 @@ def surface_of(
         prefill=prefill,
         alone_s=alone,
         step_tokens=step_tokens,
+        chunk=chunk,
         rate=rate,
         moments=moments,
     )
@@ -245,9 +259,15 @@ def _choose(
     s = surface_of(members, plans, rooms, work)
     limited = quantile_of(s.moments, work.limits.percentile / 100) if work.limits.any else None
     allowed = np.ones(s.rate.shape, dtype=np.bool_) if limited is None else _within(limited, work)
+    rate = s.rate
+    if work.open_loop and limited is not None:
+        sustained = sustained_rates(s, allowed, work)
+        allowed, rate = sustained > 0, np.minimum(rate, sustained)
+    if work.open_loop and work.max_concurrency is not None:
+        allowed[:, :-1] = False
     replicas = np.asarray([c.replicas / c.split.instances for c in members], dtype=np.float64)[:, None]
     for_latency = work.objective == "latency"
-    score = np.where(allowed, s.rate * replicas, -1.0)
+    score = np.where(allowed, rate * replicas, -1.0)
     if for_latency:
         chosen = np.argmin(np.where(allowed, quantile_of(s.moments, 0.99).e2e, np.inf), axis=1)
     else:
@@ -268,7 +288,9 @@ def _choose(
             winners[c.row] = i
     speculation = speculation_of(work)
     for row, i in winners.items():
-        best[row].point = _point(members[i], plans[i], s, (i, int(chosen[i])), (p50, p99), speculation=speculation)
+        cell = (i, int(chosen[i]))
+        point = _point(members[i], plans[i], s, cell, (p50, p99), speculation=speculation)
+        best[row].point = replace(point, replica=replica_at(s, *cell, work)) if work.open_loop else point
 
 
 def _picked(moments: Moments, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]) -> Moments:

@@ -7,6 +7,7 @@ import numpy as np
 from planner.models import counting
 from planner.models.spec import ModelKind, ModelSpec
 from planner.perf import llm
+from planner.perf.arrivals import ServingArrivals
 from planner.perf.engines import SPLIT_BY_LAYERS
 from planner.perf.llm_terms import terms_of
 from planner.perf.memory import has_windows, inference_memory
@@ -91,6 +92,9 @@ def evaluation_of(spec: ModelSpec, point: Point, work: InferenceWork, factors: t
         memory=memory,
         performance=performance,
         notes=notes_of(spec, point, work),
+        arrivals=None
+        if point.replica is None
+        else ServingArrivals(replica=point.replica, replicas=replicas, limits=work.limits),
     )
 
 

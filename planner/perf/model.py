@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pricing.model import AcceleratorKind, InterconnectKind
+
+if TYPE_CHECKING:
+    from planner.perf.arrivals import Arrivals
 
 
 class Basis(StrEnum):
@@ -131,6 +134,24 @@ class Percentiles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Latencies:
+    """The latencies of a request; None where one does not apply."""
+
+    ttft_ms: Percentiles | None
+    tpot_ms: Percentiles | None
+    e2e_ms: Percentiles | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnderLoad:
+    """What a stated rate of random arrivals makes of a layout, whose latencies are those at that rate; none where the queue has no end."""
+
+    requests_per_s: float  # that arrive at the evaluated instances
+    utilisation: float  # of a replica's capacity; 1 or more: the queue grows without bound
+    waiting: float  # share of requests that wait for a slot; of samples, share of the time in which a batch runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
     """Sustained rates of the evaluated instances together; None where the unit does not apply to the work."""
 
@@ -214,6 +235,7 @@ class Performance:
     power_w: float | None = None  # of the evaluated instances' accelerators under this load
     sources: tuple[str, ...] = ()
     terms: Sequence[Term] = ()
+    under_load: UnderLoad | None = None  # latencies are those of random arrivals; None: of a closed loop at full load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +247,7 @@ class Evaluation:
     memory: MemoryFit
     performance: Performance
     notes: tuple[str, ...] = ()
+    arrivals: Arrivals | None = field(default=None, compare=False, repr=False)  # where requests come at random
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,6 +300,11 @@ class InferenceWork:
     acceptance_rate: float | None = None  # the chance that a proposed token is accepted
     max_concurrency: int | None = None  # fixed by the user, else the best feasible
     objective: str = "throughput"  # "throughput": most requests/s of the instance; "latency": lowest e2e p99
+    open_loop: bool = (
+        False  # requests come at random, at a rate that is stated; else a number of them is kept in flight
+    )
+    max_batch: int | None = None  # open loop, models priced per sample: most samples of a batch; None = chosen
+    max_queue_delay_ms: float = 0.0  # the same: longest that a sample is held back for others
 
     def __post_init__(self) -> None:
         """Refuse an objective that means nothing."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from planner.perf import llm
 from planner.perf.latency import Latency
 from planner.perf.memory import DeviceWeights
+from planner.perf.queue_serving import Replica
 from planner.perf.serving_candidates import Candidate
 from planner.perf.speculation import Speculation
 
@@ -28,3 +29,4 @@ class Point:
     p50: Latency
     p99: Latency
     speculation: Speculation  # decode is the time of one token under it
+    replica: Replica | None = None  # step times from one request to `concurrency`, where requests come at random

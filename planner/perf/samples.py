@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from planner.models.spec import ModelKind, ModelSpec, SampleWork
+from planner.perf.arrivals import BatchingArrivals
 from planner.perf.llm_report import IDLE_POWER_SHARE, PREFILL_POWER_SHARE
 from planner.perf.memory import ENGINE_SHARE, GIB
 from planner.perf.model import (
@@ -106,38 +107,47 @@ def evaluate_format(
             ready.append(found)
     if ready:
         machine = Machine.of(spec, ready)
-        time_s = machine.seconds(np.array(BATCHES, dtype=np.float64)[None, :])
+        batches = BATCHES if work.max_batch is None else (work.max_batch,)
+        time_s = machine.seconds(np.array(batches, dtype=np.float64)[None, :])
         usable = np.array([r.hardware.memory_visible_gib * GIB * ENGINE_SHARE for r in ready])[:, None]
-        fits = required_bytes(spec, sample, ready) <= usable
-        allowed = np.array(BATCHES) <= (work.max_concurrency or BATCHES[-1])
+        fits = required_bytes(spec, sample, ready, batches) <= usable
+        allowed = np.array(batches) <= (work.max_concurrency or batches[-1])
+        soonest = latency_s(time_s[:, :1], work.limits.percentile)
+        if work.open_loop:
+            soonest = machine.seconds(np.ones((1, 1))) + work.max_queue_delay_ms / 1e3  # of a sample that comes alone
         if work.limits.e2e_ms is not None:
-            allowed = allowed & (latency_s(time_s, work.limits.percentile) * 1e3 <= work.limits.e2e_ms)
-        rate = np.where(fits & allowed, np.array(BATCHES) / time_s, 0.0)
+            kept = latency_s(time_s, work.limits.percentile) * 1e3 <= work.limits.e2e_ms
+            kept[:, 0] = soonest[:, 0] * 1e3 <= work.limits.e2e_ms  # at random they may be few, and batches small
+            allowed = allowed & kept & kept[:, :1]
+        rate = np.where(fits & allowed, np.array(batches) / time_s, 0.0)
         best = rate.max(axis=1, keepdims=True)
         if work.objective == "latency":
             # Of batches that take equally long within 2 % (launches bind) the largest.
             wait = np.where(fits & allowed, time_s, np.inf)
             same = wait * ENOUGH <= wait.min(axis=1, keepdims=True)
-            choice = len(BATCHES) - 1 - np.argmax(same[:, ::-1], axis=1)
+            choice = len(batches) - 1 - np.argmax(same[:, ::-1], axis=1)
         else:
             choice = np.argmax(rate >= ENOUGH * best, axis=1)
-        low, high, novelty = machine.interval(np.array(BATCHES, dtype=np.float64)[choice][:, None])
+        low, high, novelty = machine.interval(np.array(batches, dtype=np.float64)[choice][:, None])
+        every = np.arange(1, batches[int(choice.max())] + 1, dtype=np.float64)[None, :]
+        each = machine.seconds(every).tolist() if work.open_loop else []
         for row, item in enumerate(ready):
             column = int(choice[row])
             if best[row, 0] > 0:
-                outcome: Outcome = evaluation(
+                layout = evaluation(
                     spec,
                     sample,
                     item,
-                    batch=BATCHES[column],
+                    batch=batches[column],
                     time_s=float(time_s[row, column]),
                     values=machine.values[row],
                     interval=(float(low[row]), float(high[row]), novelty[row]),
                 )
+                outcome: Outcome = replace(layout, arrivals=arrivals_of(each[row], layout, work)) if each else layout
             elif not fits[row].any():
                 outcome = out_of_memory(spec, sample, item)
             else:
-                outcome = too_slow(item, work, float(latency_s(time_s[row, :1], work.limits.percentile)[0]) * 1e3)
+                outcome = too_slow(item, work, float(soonest[row, 0]) * 1e3)
             outcomes[item.index] = outcome
     return [outcome for outcome in outcomes if outcome is not None]
 
@@ -145,6 +155,17 @@ def evaluate_format(
 def latency_s(time_s: Array, percentile: float) -> Array:
     """Return the latency at a percentile under full load: uniform wait for the batch in work, then one batch time."""
     return time_s * (1 + percentile / 100)
+
+
+def arrivals_of(batch_s: Sequence[float], chosen: Evaluation, work: InferenceWork) -> BatchingArrivals:
+    """Return the servers of a chosen layout; `batch_s`: of batches of 1, 2 … up to its own at least."""
+    layout = chosen.layout
+    return BatchingArrivals(
+        batch_s=tuple(batch_s[: layout.batch]),
+        max_delay_s=work.max_queue_delay_ms / 1e3,
+        replicas=layout.replicas_per_instance or 1,
+        limits=work.limits,
+    )
 
 
 def prepare(spec: ModelSpec, hardware: Hardware, work: InferenceWork, index: int) -> PreparedSample | Infeasible:
@@ -211,12 +232,14 @@ def held_elements(spec: ModelSpec, sample: SampleWork) -> tuple[float, float]:
     return LIVE_ACTIVATION_SHARE * most_written(spec), cached
 
 
-def required_bytes(spec: ModelSpec, sample: SampleWork, items: Sequence[PreparedSample]) -> Array:
+def required_bytes(
+    spec: ModelSpec, sample: SampleWork, items: Sequence[PreparedSample], batches: Sequence[int] = BATCHES
+) -> Array:
     """Return bytes per device, one row per hardware, one column per batch size."""
     per_sample = np.array([i.cores * i.width for i in items])[:, None] * sum(held_elements(spec, sample))
     weights = np.array([i.cores * i.weight_bytes for i in items])[:, None]
     beside = RESERVE_GIB * GIB + COMPANION_BYTES * spec.companion_parameters
-    return weights + per_sample * np.array(BATCHES, dtype=np.float64)[None, :] + beside
+    return weights + per_sample * np.array(batches, dtype=np.float64)[None, :] + beside
 
 
 def memory_fit(spec: ModelSpec, sample: SampleWork, item: PreparedSample, batch: int) -> MemoryFit:

@@ -204,4 +204,5 @@ def timed(
         sources=(f"silicon: {source}", *p.sources),
         terms=(*p.terms, *terms),
     )
-    return replace(evaluation, performance=performance)
+    arrivals = None if evaluation.arrivals is None else evaluation.arrivals.faster(ratio)
+    return replace(evaluation, performance=performance, arrivals=arrivals)

@@ -122,12 +122,29 @@ class RecommendRequest:
     )
     requests_per_s: float | None = option(
         None,
-        help="load to be served; without it: one instance at full load",
+        help="load to be served, requests that come at random; without it: one instance at full load",
         unit="requests/s",
         minimum=0,
         exclusive_minimum=True,
         maximum=1e9,
         group="inference",
+    )
+    max_batch: int | None = option(
+        None,
+        help="dynamic batching of a model priced per sample: most samples of a batch; needs a load; default: the best feasible",
+        unit="samples",
+        minimum=1,
+        maximum=256,
+        group="inference",
+    )
+    max_queue_delay_ms: float | None = option(
+        None,
+        help="dynamic batching: longest that a sample is held back until its batch is full; needs a load; default: not at all",
+        unit="ms",
+        minimum=0,
+        maximum=60000,
+        group="inference",
+        example=5.0,
     )
     traffic: tuple[float, ...] = option(
         (),
@@ -397,6 +414,8 @@ class RecommendRequest:
         usd_rates(self.usd_rate)
         if self.mode == "inference":
             check_speculation(self.speculative_tokens, self.acceptance_rate)
+            loaded = self.requests_per_s is not None or bool(self.traffic)
+            check_batching(self.max_batch, self.max_queue_delay_ms, self.max_concurrency, loaded=loaded)
         if self.traffic and self.requests_per_s is not None:
             raise BadRequest(
                 field="requests_per_s", value=self.requests_per_s, why="excludes traffic", expected="give one load"
@@ -445,6 +464,17 @@ class EstimateRequest:
 
     input_tokens: int = same_as_recommend("input_tokens")
     output_tokens: int = same_as_recommend("output_tokens")
+    requests_per_s: float | None = option(
+        None,
+        help="load, requests that come at random: latencies at it; without it: at full load",
+        unit="requests/s",
+        minimum=0,
+        exclusive_minimum=True,
+        maximum=1e9,
+        group="inference",
+    )
+    max_batch: int | None = same_as_recommend("max_batch")
+    max_queue_delay_ms: float | None = same_as_recommend("max_queue_delay_ms")
     utilisation: float = same_as_recommend("utilisation")
     max_concurrency: int | None = same_as_recommend("max_concurrency")
     tensor_parallel: int | None = same_as_recommend("tensor_parallel")
@@ -504,6 +534,8 @@ class EstimateRequest:
         usd_rates(self.usd_rate)
         if self.mode == "inference":
             check_speculation(self.speculative_tokens, self.acceptance_rate)
+            loaded = self.requests_per_s is not None
+            check_batching(self.max_batch, self.max_queue_delay_ms, self.max_concurrency, loaded=loaded)
         if (self.instance is None) == (self.accelerator is None):
             raise BadRequest(
                 field="instance",
@@ -540,6 +572,23 @@ def check_one_model(model: str | None, params: float | None) -> None:
             value=model,
             why="give exactly one of model and params",
             expected="for example --model 7b or --params 6.7e9",
+        )
+
+
+def check_batching(max_batch: int | None, delay_ms: float | None, max_concurrency: int | None, *, loaded: bool) -> None:
+    """Raise `BadRequest` when dynamic batching is asked for without a load, or beside another limit on the batch."""
+    given = {"max_batch": max_batch, "max_queue_delay_ms": delay_ms}
+    for name, value in given.items():
+        if value is not None and not loaded:
+            raise BadRequest(
+                field=name,
+                value=value,
+                why="says nothing without a load",
+                expected="give requests_per_s too: how batches fill hangs on it",
+            )
+    if max_batch is not None and max_concurrency is not None:
+        raise BadRequest(
+            field="max_batch", value=max_batch, why="excludes max_concurrency", expected="give one of them"
         )
 
 

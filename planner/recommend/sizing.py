@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from statistics import NormalDist
 
 from planner.perf.model import Evaluation, Infeasible, Outcome, Rates, RejectionReason
 from planner.perf.training_checkpoints import Writer, WriteTime, write_time
@@ -35,9 +34,6 @@ class Load:
     input_tokens: int | None
     output_tokens: int | None
     mean_requests_per_s: float | None = None
-    latency_quantile: float | None = (
-        None  # latency limits hold for this share of requests that come at random; None = no limits
-    )
 
     @property
     def served_per_s(self) -> float | None:
@@ -67,11 +63,18 @@ def unit_rate(rates: Rates) -> float:
     return rate
 
 
-def groups_for(load: Load, rate_per_group: float) -> int:
-    """Return how many copies of the layout carry the load: ceil(load / (rate x utilisation)); one without a load."""
+def groups_for(load: Load, evaluation: Evaluation, *, throughput_factor: float = 1.0) -> int | None:
+    """Return how many copies of the layout carry the load, one without a load; None where no number keeps the latency limits.
+
+    ceil(load / (rate x utilisation)), and as many as it takes for random arrivals to keep the limits (`perf/arrivals.py`).
+    """
     if load.requests_per_s is None:
         return 1
-    return max(1, math.ceil(load.requests_per_s / (rate_per_group * load.utilisation) - ALMOST))
+    rate = unit_rate(evaluation.performance.rates) * throughput_factor
+    copies = max(1, math.ceil(load.requests_per_s / (rate * load.utilisation) - ALMOST))
+    if evaluation.arrivals is None:
+        return copies
+    return evaluation.arrivals.copies_for(load.requests_per_s, at_least=copies, factor=throughput_factor)
 
 
 def serve(
@@ -79,16 +82,16 @@ def serve(
 ) -> Serving:
     """Return the sized and priced way to serve `load` with copies of a layout.
 
-    With a load, what is served is the load (its mean, sized for its peak); without, one copy at full load times utilisation. Under latency
-    limits there are at least as many copies as let random arrivals find a slot free, or the limits would hold for the lucky only.
-    `throughput_factor` asks what it would take if the rate were that much of the expected one.
+    With a load, what is served is the load (its mean, sized for its peak), or all that `groups` copies can; without, one copy at full load
+    times utilisation. `throughput_factor` asks what it would take if the rate were that much of the expected one.
     """
     rate = unit_rate(evaluation.performance.rates) * throughput_factor
-    copies = groups_for(load, rate) if groups is None else groups
-    if groups is None and load.requests_per_s is not None and load.latency_quantile is not None:
-        roomy = copies_for_random_arrivals(evaluation, rate, load.requests_per_s, quantile=load.latency_quantile)
-        copies = max(copies, roomy or 1)
-    served = rate * copies * load.utilisation if load.served_per_s is None else load.served_per_s
+    copies = groups_for(load, evaluation, throughput_factor=throughput_factor) if groups is None else groups
+    if copies is None:
+        raise ValueError("no number of copies keeps the latency limits: such a layout is refused before it is sized")
+    served = rate * copies * load.utilisation
+    if load.served_per_s is not None:
+        served = load.served_per_s if groups is None else min(load.served_per_s, rate * copies)
     shape = None
     if load.input_tokens is not None and load.output_tokens is not None:
         shape = RequestShape(
@@ -108,50 +111,20 @@ def serve(
     )
 
 
-def slots_of(evaluation: Evaluation) -> int | None:
-    """Return how many requests one copy of a layout keeps in flight; None where the layout has no such figure."""
-    layout = evaluation.layout
-    if layout.max_concurrency is None:
-        return None
-    return layout.max_concurrency * (layout.replicas_per_instance or 1)
-
-
-def copies_for_random_arrivals(
-    evaluation: Evaluation, rate_per_copy: float, arrivals_per_s: float, *, quantile: float = 0.99
-) -> int | None:
-    """Return the fewest copies at which that share of random (Poisson) arrivals finds a slot free; None where slots are unknown.
-
-    Without queueing the requests in flight are Poisson with mean a = arrivals x residence, residence = slots / rate (Little's law), so
-    a + z·sqrt(a) slots are wanted. The latencies of a layout are those with at most its slots in flight: with fewer copies than this,
-    arrivals beyond the slots wait on top of the stated TTFT. One pool of slots is assumed: a balancer that knows which replica has room.
-    """
-    slots = slots_of(evaluation)
-    if slots is None:
-        return None
-    in_flight = arrivals_per_s * slots / rate_per_copy
-    wanted = in_flight + NormalDist().inv_cdf(quantile) * math.sqrt(in_flight)
-    return max(1, math.ceil(wanted / slots - ALMOST))
-
-
 def serving_spread(row: Serving, load: Load) -> tuple[Spread, Spread]:
     """Return the costs at the high and at the low end of the throughput (that is, the low and the high costs).
 
     With a load the number of instances moves with the rate, so the hourly bill is uncertain; without one only the unit costs are.
     """
-    performance = row.evaluation.performance
-    factors = (performance.high_factor, performance.low_factor)
-    costs = [
-        serve(
-            row.offer,
-            row.evaluation,
-            load,
-            throughput_factor=f,
-            groups=None if load.requests_per_s is not None else row.groups,
-        ).cost
-        for f in factors
-    ]
-    low, high = (_spread_of(cost, hourly=load.requests_per_s is not None) for cost in costs)
-    return low, high
+    performance, sized = row.evaluation.performance, load.requests_per_s is not None
+    spreads = [Spread(), Spread()]
+    for i, f in enumerate((performance.high_factor, performance.low_factor)):
+        groups = groups_for(load, row.evaluation, throughput_factor=f) if sized else row.groups
+        if groups is None:
+            continue  # so slow that even a lone request breaks the limits: no number of instances would do
+        cost = serve(row.offer, row.evaluation, load, throughput_factor=f, groups=groups).cost
+        spreads[i] = _spread_of(cost, hourly=sized)
+    return spreads[0], spreads[1]
 
 
 def _spread_of(cost: ServingCost, *, hourly: bool) -> Spread:

@@ -24,6 +24,8 @@ TOKENS = (
     "speculative_tokens", "acceptance_rate",
 )  # fmt: skip
 """What only models that generate tokens have."""
+SAMPLES = ("max_batch", "max_queue_delay_ms")
+"""What only models priced per sample have."""
 SPLITS = ("tensor_parallel", "pipeline_parallel", "expert_parallel")
 PURCHASES = {
     "plan_type": ("savings_plan",),
@@ -62,6 +64,12 @@ def objections(request: Request, spec: ModelSpec) -> Iterator[tuple[str, str, st
         if not training and not spec.generates_tokens and name in TOKENS:
             size = "" if name.startswith("max_") else "give input_size for another size"
             yield name, f"applies to models that generate tokens; {instead(name, spec)}", size
+        if not training and spec.generates_tokens and name in SAMPLES:
+            yield (
+                name,
+                f"applies to models priced per sample; requests of {spec.name} join a running batch at any step",
+                "give max_concurrency for the requests in flight",
+            )
         if name in PURCHASES and not any(p.startswith(PURCHASES[name]) for p in purchases(request)):
             kinds = " and ".join(kind.replace("_", " ") for kind in PURCHASES[name])
             yield name, f"applies to {kinds} prices alone", f"ask for purchase {PURCHASES[name][0]}_1yr, for example"

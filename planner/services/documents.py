@@ -13,8 +13,9 @@ from decimal import Decimal
 from typing import Any
 
 from planner.models.spec import ModelSpec
-from planner.perf.model import Evaluation, Layout, MemoryFit, Percentiles, Performance, Rates, Term
+from planner.perf.model import Evaluation, Latencies, Layout, MemoryFit, Percentiles, Performance, Rates, Term
 from planner.ports import Document
+from planner.recommend.arrivals import latency_ends
 from planner.recommend.model import Offer, Run, Serving, Sized, Spread
 from planner.recommend.rejections import RejectionGroup
 from planner.recommend.request import EstimateRequest, RecommendRequest
@@ -216,7 +217,7 @@ def row_document(
         "layout": layout_document(evaluation.layout),
         "memory": memory_document(evaluation.memory),
         "performance": performance_document(
-            evaluation.performance, copies, served_per_s=row.served_per_s if isinstance(row, Serving) else None
+            evaluation, copies, served_per_s=row.served_per_s if isinstance(row, Serving) else None
         ),
         "cost": cost_document(row, low, high),
         "time": {
@@ -291,38 +292,29 @@ def memory_document(memory: MemoryFit) -> Document:
     }
 
 
-def performance_document(performance: Performance, copies: int, *, served_per_s: float | None) -> Document:
+def performance_document(evaluation: Evaluation, copies: int, *, served_per_s: float | None) -> Document:
     """Return the rates of all instances together, and the same fields at p10 (`low`) and p90 (`high`)."""
+    performance, (low, high) = evaluation.performance, latency_ends(evaluation)
     expected = performance.rates.scaled(copies)
     return {
         "basis": performance.basis.value,
         **_rates(expected, serving=served_per_s is not None),
-        **_latencies(performance, 1.0),
+        **_latencies(performance),
         "at_requests_per_s": served_per_s,
         "mfu_fraction": performance.mfu_fraction,
-        "low": _at(
-            performance,
-            expected,
-            performance.low_factor,
-            latency=1 / performance.high_factor,
-            serving=served_per_s is not None,
-        ),
-        "high": _at(
-            performance,
-            expected,
-            performance.high_factor,
-            latency=1 / performance.low_factor,
-            serving=served_per_s is not None,
-        ),
+        "low": _at(performance, expected, performance.low_factor, low, serving=served_per_s is not None),
+        "high": _at(performance, expected, performance.high_factor, high, serving=served_per_s is not None),
         "sources": list(performance.sources),
     }
 
 
-def _at(performance: Performance, expected: Rates, factor: float, *, latency: float, serving: bool) -> Document:
+def _at(
+    performance: Performance, expected: Rates, factor: float, latencies: Latencies | None, *, serving: bool
+) -> Document:
     mfu = performance.mfu_fraction
     return {
         **_rates(expected.scaled(factor), serving=serving),
-        **_latencies(performance, latency),
+        **_latencies(latencies),
         "mfu_fraction": None if mfu is None else min(1.0, mfu * factor),
     }
 
@@ -339,11 +331,11 @@ def _rates(rates: Rates, *, serving: bool) -> Document:
     }
 
 
-def _latencies(performance: Performance, factor: float) -> Document:
+def _latencies(of: Performance | Latencies | None) -> Document:
     def at(p: Percentiles | None) -> Document:
-        return {"p50": None if p is None else p.p50 * factor, "p99": None if p is None else p.p99 * factor}
+        return {"p50": None if p is None else p.p50, "p99": None if p is None else p.p99}
 
-    return {"ttft_ms": at(performance.ttft_ms), "tpot_ms": at(performance.tpot_ms), "e2e_ms": at(performance.e2e_ms)}
+    return {name: at(None if of is None else getattr(of, name)) for name in ("ttft_ms", "tpot_ms", "e2e_ms")}
 
 
 def cost_document(row: Sized, low: Spread, high: Spread) -> Document:

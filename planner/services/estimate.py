@@ -15,6 +15,7 @@ from planner.models.spec import ModelSpec
 from planner.perf.hardware import UnknownChipFigure, hardware_of
 from planner.perf.model import Evaluation, Hardware, Infeasible, Outcome
 from planner.ports import Document
+from planner.recommend.arrivals import under_load
 from planner.recommend.errors import BadRequest
 from planner.recommend.model import Offer, Rejection, Sized
 from planner.recommend.offers import Terms, offer_or_rejection
@@ -42,7 +43,7 @@ from planner.services.evidence import SHIPPED_ONLY, Evidence, Tiers, evaluated_i
 from planner.services.explain import unpriced_explanation
 from planner.services.facts import at_risk, prices_today
 from planner.services.identity import answer_id, evidence_id
-from planner.services.notes import commitment_notes
+from planner.services.notes import commitment_notes, queueing_notes
 from planner.services.recommend import (
     assumptions_of,
     check_context,
@@ -92,6 +93,8 @@ def estimate(
     offer = offer_of(request, machine, today, catalog, assumptions, region=region) if machine.named else None
     tiers = Tiers(evidence=evidence, asked=request.evidence)
     outcome = outcome_of(request, spec, machine.hardware, assumptions, tiers)
+    if request.mode == "inference" and isinstance(outcome, Evaluation):
+        outcome = under_load([outcome], load_of(request, spec), copies=copies_of(request, outcome))[0]
     row: Document = dict.fromkeys(ROW_FIELDS)
     rejections: list[Rejection] = []
     sized: Outcome | Sized | Rejection = outcome
@@ -292,10 +295,11 @@ def unpriced(
     copies = copies_of(request, evaluation)
     served = None
     if request.mode == "inference":
-        served = unit_rate(evaluation.performance.rates) * copies * request.utilisation
+        served = unit_rate(evaluation.performance.rates) * copies
+        served = served * request.utilisation if request.requests_per_s is None else min(request.requests_per_s, served)
     row = unpriced_row(evaluation) | identity_fields(machine)
     row["instance_count"] = evaluation.instances * copies
-    row["performance"] = performance_document(evaluation.performance, copies, served_per_s=served)
+    row["performance"] = performance_document(evaluation, copies, served_per_s=served)
     row["energy"] = energy_fields(evaluation.performance.power_w, copies, served, assumptions.pue)
     if isinstance(offer, Offer):
         row |= offer_fields(offer, now)
@@ -310,6 +314,7 @@ def unpriced(
     else:
         why = "accelerators of no cloud" if offer is None else offer.detail
         row["notes"] = [*row["notes"], f"not priced: {why}"]
+    row["notes"] += queueing_notes(evaluation.performance, peak_per_s=request.requests_per_s, mean_per_s=None)
     return finished(
         row,
         unpriced_explanation(evaluation, spec=spec, accelerator=machine.hardware.accelerator)

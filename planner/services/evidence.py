@@ -257,7 +257,7 @@ def _within_limits(spec: ModelSpec, h: Hardware, work: InferenceWork, outcome: O
     limited = _limits(work)
     if isinstance(outcome, Evaluation):
         answered = answer(outcome, h)
-        if not limited or _holds(answered.performance, work.limits):
+        if not limited or _keeps(answered, work):
             return answered
         modelled = outcome
     elif limited and outcome.reason is RejectionReason.SLO_INFEASIBLE:
@@ -276,7 +276,9 @@ def _within_limits(spec: ModelSpec, h: Hardware, work: InferenceWork, outcome: O
             replace(again, detail=f"as measured nearby: {again.detail}") if isinstance(outcome, Evaluation) else outcome
         )
     answered = answer(again, h)
-    if _holds(answered.performance, work.limits):
+    if answered.arrivals is not None:
+        answered = replace(answered, arrivals=answered.arrivals.within(work.limits))
+    if _keeps(answered, work):
         return answered
     return Infeasible(
         reason=RejectionReason.SLO_INFEASIBLE,
@@ -296,6 +298,13 @@ def _pairs(limits: LatencyLimits, performance: Performance) -> list[tuple[float 
 
     p = performance
     return [(limits.ttft_ms, at(p.ttft_ms)), (limits.tpot_ms, at(p.tpot_ms)), (limits.e2e_ms, at(p.e2e_ms))]
+
+
+def _keeps(answered: Evaluation, work: InferenceWork) -> bool:
+    """Return whether an answer keeps the limits; of requests that come at random, whether it does when they are few."""
+    if answered.arrivals is not None:
+        return answered.arrivals.possible()
+    return _holds(answered.performance, work.limits)
 
 
 def _holds(performance: Performance, limits: LatencyLimits) -> bool:

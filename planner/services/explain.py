@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from statistics import NormalDist
 
 from planner.models.counting import kv_bytes_per_token, weight_bytes
 from planner.models.spec import ModelSpec
@@ -12,7 +11,7 @@ from planner.perf.model import Evaluation, Term
 from planner.recommend.model import Offer, Run, Serving, Sized
 from planner.recommend.offers import at_list, own_notes, parts_of
 from planner.recommend.request import EstimateRequest, RecommendRequest
-from planner.recommend.sizing import ALMOST, block_fee, block_hours, counted, price_source, slots_of
+from planner.recommend.sizing import ALMOST, block_fee, block_hours, counted, price_source
 from planner.services.documents import money, unit_price
 from planner.tco.assumptions import Assumptions
 from planner.tco.inference import kwh_per_million_inferences
@@ -180,18 +179,18 @@ def price_formula(offer: Offer) -> str:
     return how or "as quoted"
 
 
-def sizing_formula(row: Serving, request: RecommendRequest, per_group: float) -> str:
-    """Return the arithmetic of the instance count: by the rate, or by room for random arrivals where that asks for more."""
-    peak, slots = row.peak_per_s or 0.0, slots_of(row.evaluation)
+def sizing_formula(row: Serving, request: RecommendRequest) -> str:
+    """Return the arithmetic of the instance count: by the rate, or by what keeps the limits where that asks for more."""
+    peak, per_group, arrivals = row.peak_per_s or 0.0, row.capacity_per_s / row.groups, row.evaluation.arrivals
     spans = f" x {row.evaluation.instances} instances of a replica" if row.evaluation.instances > 1 else ""
-    if slots is None or row.groups <= math.ceil(peak / (per_group * request.utilisation) - ALMOST):
-        return f"ceil({peak:g} requests/s / ({per_group:.6g} requests/s x utilisation {request.utilisation:g})){spans}"
-    flying = peak * slots / per_group
-    z = NormalDist().inv_cdf(request.percentile / 100)
-    return (
-        f"the latency limits are to hold for {request.percentile} in 100 requests that come at random: {peak:g}/s x {slots} slots / "
-        f"({per_group:.6g}/s) = {flying:.4g} in flight on average; ceil(({flying:.4g} + {z:.3f} x sqrt({flying:.4g})) / {slots}){spans}"
-    )
+    by_rate = f"ceil({peak:g} requests/s / ({per_group:.6g} requests/s x utilisation {request.utilisation:g}))"
+    if arrivals is None or row.groups <= math.ceil(peak / (per_group * request.utilisation) - ALMOST):
+        return by_rate + spans
+    limits = f"{request.percentile} in 100 requests that come at random keep the latency limits"
+    most = arrivals.most_per_s()
+    if most is None:
+        return f"the fewest copies, {by_rate} at least, at which {limits}{spans}"
+    return f"ceil({peak:g} requests/s / {most:.6g} requests/s){spans}: the most of one copy (of {per_group:.6g}/s) at which {limits}"
 
 
 def serving_terms(row: Serving, request: RecommendRequest | EstimateRequest, spec: ModelSpec) -> Iterator[Term]:
@@ -206,8 +205,13 @@ def serving_terms(row: Serving, request: RecommendRequest | EstimateRequest, spe
             else f"no load was given: one replica over {spans} instances"
         )
         formula = f"{per_group:.6g} requests/s x {row.groups} x utilisation {request.utilisation:g}"
+        if row.peak_per_s is not None:
+            how = f"as asked: {row.groups} x {counted(spans)} that the layout spans"
+            formula = (
+                f"the lesser of the load, {row.peak_per_s:g} requests/s, and {per_group:.6g} requests/s x {row.groups}"
+            )
     else:
-        how = sizing_formula(row, request, per_group)
+        how = sizing_formula(row, request)
         formula = (
             f"mean of {len(request.traffic)} figures of traffic" if request.traffic else "the load that was asked for"
         )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from planner.perf.model import Performance
 from planner.recommend.model import Offer, Run, Serving, Sized
 from planner.recommend.offers import COMMITMENTS
 from planner.recommend.quotas import quota_note
-from planner.recommend.sizing import block_fee, block_hours, copies_for_random_arrivals, counted, slots_of
+from planner.recommend.sizing import block_fee, block_hours, counted
 from planner.tco.assumptions import Assumptions
 from planner.tco.commitments import term_hours
 from planner.tco.spot import expected_hours
@@ -21,6 +22,8 @@ MOST_IN_A_BLOCK = 64
 """Instances of one Capacity Block at most. Source: EC2 user guide, Capacity Blocks for ML."""
 COMPILE_SHARE = 3.0
 """Host memory per weights that Neuron's compiler is taken to need at least: 2.1 failed (see `starting_notes`), 8 is known to do."""
+FEW_WAIT = 0.01
+"""Share of requests that wait for a slot below which a row says nothing of it."""
 LONGEST_TOLD_HOURS = 1e6  # an expectation beyond a century is told as such
 
 
@@ -34,7 +37,7 @@ def notes_of(row: Sized, assumptions: Assumptions, *, images: bool = False, quot
     if (beyond := quota_note(row.offer, row.instance_count, quotas)) is not None:
         notes.append(beyond)
     if isinstance(row, Serving):
-        notes.extend(queueing_notes(row))
+        notes.extend(queueing_notes(row.evaluation.performance, peak_per_s=row.peak_per_s, mean_per_s=row.served_per_s))
         notes.extend(feeding_notes(row) if images else ())
     risk = row.offer.interruption
     if risk is not None:
@@ -100,19 +103,24 @@ def starting_notes(row: Sized) -> Iterator[str]:
         )
 
 
-def queueing_notes(row: Serving) -> Iterator[str]:
-    """Yield that random arrivals would queue, where the sizing leaves no room for them, and how many instances would."""
-    if row.peak_per_s is None or row.evaluation.performance.ttft_ms is None:
+def queueing_notes(performance: Performance, *, peak_per_s: float | None, mean_per_s: float | None) -> Iterator[str]:
+    """Yield what a load that comes at random does: a queue without end, waits for a slot that are not rare, latencies of a peak."""
+    load = performance.under_load
+    if load is None or peak_per_s is None:
         return
-    copies = copies_for_random_arrivals(row.evaluation, row.capacity_per_s / row.groups, row.peak_per_s)
-    slots = slots_of(row.evaluation)
-    if copies is None or slots is None or copies <= row.groups:
+    if load.utilisation >= 1:
+        yield (
+            f"{peak_per_s:g} requests/s that come at random are more than the {peak_per_s / load.utilisation:.4g}/s that can be served: the queue "
+            "would grow without bound, so there are no latencies; a utilisation below 1, latency limits or more instances make room"
+        )
         return
-    used = row.peak_per_s / row.capacity_per_s
-    yield (
-        f"runs at {used:.0%} of capacity: latencies hold with up to {slots * row.groups:,} requests in flight; if requests come at random, "
-        f"more than 1 in 100 would first wait in a queue; {copies * row.evaluation.instances} instances leave room for them"
-    )
+    if load.waiting > FEW_WAIT and performance.ttft_ms is not None:
+        yield (
+            f"runs at {load.utilisation:.0%} of capacity: if requests come at random, {load.waiting:.0%} of them wait for a slot, which is in the "
+            "latencies; a utilisation below 1 or latency limits make room"
+        )
+    if mean_per_s is not None and mean_per_s < peak_per_s:
+        yield f"latencies are those at the peak of {peak_per_s:g} requests/s"
 
 
 def feeding_notes(row: Serving) -> Iterator[str]:

@@ -14,6 +14,7 @@ from planner.models.spec import ModelKind, ModelSpec
 from planner.perf.model import InferenceWork, LatencyLimits, Outcome, TrainingWork
 from planner.perf.training_checkpoints import checkpoint_bytes
 from planner.ports import Document
+from planner.recommend.arrivals import ends_known, under_load
 from planner.recommend.candidates import select
 from planner.recommend.errors import BadRequest
 from planner.recommend.model import Offer, Rejection, Run, Sized, Spread
@@ -85,6 +86,7 @@ def recommend(
     rejections += failed
     order = ranked(rows, request.sort)
     front = pareto_front(rows)
+    ends_known(order[: request.top])
     echoed = request.to_document()
     return {
         "id": answer_id(
@@ -168,8 +170,8 @@ def serving_rows(
     quotas: Sequence[Quota] = (),
 ) -> tuple[list[Sized], list[Rejection]]:
     """Return the priced ways to serve, and why the other offers cannot. `quotas` are those that must hold."""
-    outcomes = evaluated_inference(spec, machines.distinct, inference_work(request), tiers)
     load = load_of(request, spec)
+    outcomes = under_load(evaluated_inference(spec, machines.distinct, inference_work(request), tiers), load)
     rows: list[Sized] = []
     failed: list[Rejection] = []
     for offer in offers:
@@ -307,6 +309,9 @@ def inference_work(request: RecommendRequest | EstimateRequest) -> InferenceWork
         acceptance_rate=request.acceptance_rate,
         max_concurrency=request.max_concurrency,
         objective="latency" if getattr(request, "sort", None) == "latency" else "throughput",
+        open_loop=request.requests_per_s is not None or bool(getattr(request, "traffic", ())),
+        max_batch=request.max_batch,
+        max_queue_delay_ms=request.max_queue_delay_ms or 0.0,
     )
 
 
@@ -338,24 +343,13 @@ def training_work(request: RecommendRequest | EstimateRequest, assumptions: Assu
     )
 
 
-def has_latency_limit(request: RecommendRequest) -> bool:
-    """Return whether any latency is limited."""
-    return any(limit is not None for limit in (request.max_ttft_ms, request.max_tpot_ms, request.max_e2e_ms))
-
-
 def load_of(request: RecommendRequest | EstimateRequest, spec: ModelSpec) -> Load:
     """Return the load to serve; tokens only for models that are priced by them."""
     tokens = spec.generates_tokens
-    stated: dict[str, float | None] = {"requests_per_s": None}
-    if isinstance(request, RecommendRequest):
-        traffic = request.traffic
-        stated = {
-            "requests_per_s": max(traffic) if traffic else request.requests_per_s,
-            "mean_requests_per_s": math.fsum(traffic) / len(traffic) if traffic else None,
-            "latency_quantile": request.percentile / 100 if has_latency_limit(request) else None,
-        }
+    traffic = request.traffic if isinstance(request, RecommendRequest) else ()
     return Load(
-        **stated,
+        requests_per_s=max(traffic) if traffic else request.requests_per_s,
+        mean_requests_per_s=math.fsum(traffic) / len(traffic) if traffic else None,
         utilisation=request.utilisation,
         input_tokens=request.input_tokens if tokens else None,
         output_tokens=request.output_tokens if tokens else None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import heapq
 import random
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -29,12 +28,10 @@ from planner.recommend.rejections import grouped
 from planner.recommend.sizing import (
     Load,
     TrainingLoad,
-    copies_for_random_arrivals,
     groups_for,
     run_or_rejection,
     serve,
     serving_or_rejection,
-    slots_of,
 )
 from planner.tco.assumptions import Assumptions
 from pricing.model import AcceleratorKind, InstanceType, PurchaseOption, Quote
@@ -119,7 +116,9 @@ def test_the_front_is_what_nothing_beats(some):
 @given(st.floats(0.01, 1e4), st.floats(0.01, 1e3), st.floats(0.05, 1), st.floats(1, 50))
 def test_more_demand_never_needs_fewer_instances(load, rate, utilisation, k):
     def count(x: float) -> int:
-        return groups_for(dataclasses.replace(LOAD, requests_per_s=x, utilisation=utilisation), rate)
+        found = groups_for(dataclasses.replace(LOAD, requests_per_s=x, utilisation=utilisation), evaluation(rate))
+        assert found is not None
+        return found
 
     assert count(load) <= count(load * k)
     assert count(load) * rate * utilisation >= load * (1 - 1e-6)  # and always enough
@@ -216,48 +215,13 @@ def test_prices_are_used_exactly(text):
     assert serve(offer(text), evaluation(), LOAD).cost.lines[0].unit_price == Decimal(text)
 
 
-def in_flight_at_most(slots: int, rate: float, replicas: int = 1) -> Evaluation:
-    base = evaluation(rate)
-    return dataclasses.replace(
-        base, layout=dataclasses.replace(base.layout, max_concurrency=slots // replicas, replicas_per_instance=replicas)
-    )
+def test_a_stated_peak_is_paid_by_its_mean():
+    waxing = dataclasses.replace(LOAD, requests_per_s=25.0, mean_requests_per_s=5.0)
+    row = serve(offer(), evaluation(10.0), waxing)
+    assert (row.groups, row.served_per_s) == (3, 5.0)  # ceil(25 / 10)
 
 
-def share_that_waits(slots: int, arrivals_per_s: float, residence_s: float) -> float:
-    """Simulate `slots` servers with random arrivals; the share of requests that finds all of them taken."""
-    chance = random.Random(7)
-    now, waiting, requests = 0.0, 0, 60_000
-    free_at = [0.0] * slots
-    for n in range(requests):
-        now += chance.expovariate(arrivals_per_s)
-        earliest = heapq.heappop(free_at)
-        waiting += n >= requests // 10 and earliest > now
-        heapq.heappush(free_at, max(now, earliest) + residence_s)
-    return waiting / (requests * 0.9)
-
-
-def test_random_arrivals_want_more_copies_than_the_mean_load():
-    # one copy: 80 slots at 5.11/s, so a request stays 15.66 s; 5/s keep 78.3 in flight: 78.3 + 2.326 x 8.85 = 98.9 slots, 2 copies
-    layout = in_flight_at_most(80, 5.11, replicas=2)
-    assert (slots_of(layout), copies_for_random_arrivals(layout, 5.11, 5.0)) == (80, 2)
-    # 3.8/s: 59.5 + 2.326 x 7.71 = 77.4 of 80; at the median, the mean alone counts: 78.3 of 80
-    assert copies_for_random_arrivals(layout, 5.11, 3.8) == 1
-    assert copies_for_random_arrivals(layout, 5.11, 5.0, quantile=0.5) == 1
-    assert copies_for_random_arrivals(evaluation(), 5.11, 5.0) is None  # no slots are known
-
-
-def test_latency_limits_size_for_random_arrivals_at_the_peak():
-    layout = in_flight_at_most(80, 5.11)
-    loaded = dataclasses.replace(LOAD, requests_per_s=5.0)
-    assert serve(offer(), layout, loaded).groups == 1
-    limited = dataclasses.replace(loaded, latency_quantile=0.99)
-    assert serve(offer(), layout, limited).groups == 2
-    waxing = dataclasses.replace(limited, mean_requests_per_s=1.0)
-    assert (serve(offer(), layout, waxing).groups, serve(offer(), layout, waxing).served_per_s) == (2, 1.0)
-
-
-def test_a_simulation_agrees_about_who_waits():
-    residence = 80 / 5.11
-    assert share_that_waits(80, 5.0, residence) > 0.5  # sized to the mean: most requests queue
-    assert share_that_waits(160, 5.0, residence) < 0.01
-    assert share_that_waits(80, 3.8, residence) < 0.02
+def test_copies_that_are_given_serve_the_load_or_all_they_can():
+    few = dataclasses.replace(LOAD, requests_per_s=25.0)
+    assert serve(offer(), evaluation(10.0), few, groups=2).served_per_s == 20.0
+    assert serve(offer(), evaluation(10.0), few, groups=4).served_per_s == 25.0
