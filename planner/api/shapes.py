@@ -59,7 +59,7 @@ class Percentiles(Shape):
 
 
 class Rates(Shape):
-    """Rates of the whole recommendation, and latencies."""
+    """Rates of the whole recommendation, and latencies: under a stated load with its queue (null where that has no end), else at full load."""
 
     requests_per_s: float | None
     output_tokens_per_s: float | None
@@ -75,7 +75,7 @@ class PerformanceFigures(Rates):
     """What it sustains; `low` and `high` are p10 and p90 of each field."""
 
     basis: str = Field(description="measured, silicon, published or modelled: the weakest link")
-    at_requests_per_s: float | None
+    at_requests_per_s: float | None = Field(description="what is served and paid by: the load, or full load")
     low: Rates
     high: Rates
     sources: list[str]

@@ -117,10 +117,14 @@ def work_assumptions(document: Document) -> list[str]:
     load = "at full load" if share == 1 else f"at {figure(share * 100)} % utilisation"
     if request.get("sort") == "latency":
         load = f"few at once, for the lowest latency; {load}"
-    if "requests_per_s" in request:  # an estimate has no load to size for
-        load += " of whole machines (--requests-per-s N sizes for your load)"
+    sized = "instances" not in request  # an estimate is of the instances that were named
+    load += (
+        " of whole machines (--requests-per-s N sizes for your load)"
+        if sized
+        else " (--requests-per-s N: latencies at your load)"
+    )
     if request.get("requests_per_s"):
-        load = f"sized for {figure(request['requests_per_s'])} requests/s"
+        load = f"{'sized for' if sized else 'under'} {figure(request['requests_per_s'])} requests/s that come at random"
     if request.get("traffic"):
         series = request["traffic"]
         load = f"sized for the peak of {figure(max(series))} requests/s, paid by the mean of {figure(sum(series) / len(series))}"
