@@ -13,7 +13,7 @@ from planner.calibration.folds import LeftOut
 from planner.calibration.model import Workload
 from planner.services.validate import Validated, validate_left_out
 
-SAMPLE = 500
+SAMPLE = 1000
 # whole groups left out: median APE, 90th percentile of the factor, least share within 2x. Reached are to be 10 % and 96 % for language
 # models, 12 % and 93 % for training, 10 % and 92 % for samples, on the whole tables.
 BARS = {
