@@ -23,8 +23,10 @@ Array = npt.NDArray[np.float64]
 
 QUANTILES = (0.5, 0.99)
 ALMOST = 1e-9  # a count that misses a whole number by less is that number
-ONE_BY_ONE, MOST_TRIED, GROWTH = 8, 48, 1.3
-"""Numbers of copies that are tried one after another, then by a factor; after so many it is said that none would do."""
+BATCHING_ROUNDS, LEAST_PART = 9, 1e-3
+"""Halvings of the search for the most that a batching server takes: to 0.2 % of its capacity, and what it takes at least if it takes any."""
+FEW, MOST_TRIED = 2, 8
+"""Numbers of copies that are tried before that search, and after it."""
 SOURCE = "methodology: latency under random arrivals"
 
 
@@ -102,35 +104,37 @@ class BatchingArrivals:
         return _batching(self.batch_s, self.speed * factor, self.max_delay_s, rate_per_s, tuple(quantiles))
 
     def most_per_s(self, factor: float = 1.0) -> float | None:
-        """Return None: up to no one rate is the limit kept and beyond it not."""
-        return None
+        """Return the largest rate of all servers that is known to keep the end-to-end limit; None without one, 0 where a lone sample breaks it."""
+        limit = self.limits.e2e_ms
+        if limit is None:
+            return None
+        if not self.possible(factor):
+            return 0.0
+        share = self.limits.percentile / 100
+        return _most_gathered(self.batch_s, self.speed * factor, self.max_delay_s, limit, share) * self.replicas
 
     def copies_for(self, rate_per_s: float, *, at_least: int, factor: float = 1.0) -> int | None:
-        """Return the fewest copies, `at_least` so many, that keep the end-to-end limit at a rate of all of them; None where none do.
+        """Return the copies, `at_least` so many, that keep the limit at a rate of all of them; None where none do.
 
-        With a delay, latency falls and rises with the rate, so each number is tried at its own rate; where many are needed, by steps of 30 %
-        and then between the last two.
+        A few numbers are tried one after another, then what the largest rate of one asks for: the search for that takes longer. With a delay,
+        latency falls and rises again with the rate, so what is found is tried too.
         """
         if self.limits.e2e_ms is None:
             return at_least
         if not self.possible(factor):
             return None
-        failed, copies = at_least - 1, at_least
-        for _ in range(MOST_TRIED):
-            if self._kept(rate_per_s / copies, factor):
-                break
-            near = copies < at_least + ONE_BY_ONE
-            failed, copies = copies, copies + 1 if near else math.ceil(copies * GROWTH)
-        else:
-            return None
-        while copies - failed > 1:
-            middle = (copies + failed) // 2
-            failed, copies = (failed, middle) if self._kept(rate_per_s / middle, factor) else (middle, copies)
-        return copies
+        few = next((n for n in range(at_least, at_least + FEW) if self._kept(rate_per_s / n, factor)), None)
+        if few is not None:
+            return few
+        most = self.most_per_s(factor) or math.inf
+        copies = max(at_least + FEW, math.ceil(rate_per_s / most - ALMOST))
+        return next((n for n in range(copies, copies + MOST_TRIED) if self._kept(rate_per_s / n, factor)), None)
 
     def _kept(self, rate_per_s: float, factor: float) -> bool:
-        share = (self.limits.percentile / 100,)
-        return self.at(rate_per_s / self.replicas, factor, share).latency_s[0] * 1e3 <= (self.limits.e2e_ms or math.inf)
+        share = (*QUANTILES, self.limits.percentile / 100)
+        return self.at(rate_per_s / self.replicas, factor, share).latency_s[-1] * 1e3 <= (
+            self.limits.e2e_ms or math.inf
+        )
 
     def within(self, limits: LatencyLimits) -> BatchingArrivals:
         """Return the same servers under other limits."""
@@ -148,6 +152,18 @@ def _batching(
 ) -> Batching:
     """Return a batching server under load; many instances have the same chips."""
     return batching_latency(rate_per_s, np.asarray(batch_s) / speed, len(batch_s), delay_s, quantiles)
+
+
+@lru_cache(maxsize=512)
+def _most_gathered(batch_s: tuple[float, ...], speed: float, delay_s: float, limit_ms: float, share: float) -> float:
+    """Return the largest rate found, by bisection, at which a share of samples is within a limit, samples/s of one server."""
+    capacity = len(batch_s) / batch_s[-1] * speed
+    low, high = 0.0, 1.0
+    for _ in range(BATCHING_ROUNDS):
+        middle = (low + high) / 2
+        found = batching_latency(middle * capacity, np.asarray(batch_s) / speed, len(batch_s), delay_s, (share,))
+        low, high = (middle, high) if found.latency_s[0] * 1e3 <= limit_ms else (low, middle)
+    return max(low, LEAST_PART) * capacity
 
 
 Arrivals = ServingArrivals | BatchingArrivals
@@ -256,7 +272,7 @@ def _queue_terms(queue: Queue, row: int, slots: int) -> Iterator[Term]:
 
 
 def _gathered(a: BatchingArrivals, rate: float, factor: float) -> Loaded:
-    found = a.at(rate, factor, QUANTILES)
+    found = a.at(rate, factor, (*QUANTILES, a.limits.percentile / 100))
     terms = [_utilisation(rate, found.capacity_per_s)]
     if found.stable:
         terms += [
@@ -275,7 +291,7 @@ def _gathered(a: BatchingArrivals, rate: float, factor: float) -> Loaded:
                 source="methodology: dynamic batching",
             ),
         ]
-    p50, p99 = (s * 1e3 for s in found.latency_s)
+    p50, p99 = (s * 1e3 for s in found.latency_s[:2])
     return Loaded(
         rate_per_s=rate,
         capacity_per_s=found.capacity_per_s,

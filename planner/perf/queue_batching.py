@@ -31,8 +31,10 @@ FEWEST_RANKS, RANKS, CELLS = 4, 16, 200_000
 """Places within a service, or a gathering, at which a sample is taken to arrive: as many as keep to so many cells, between the two."""
 MANY_SD = 8.0
 """Standard deviations of arrivals by which the most in a batch must exceed their mean for it to bear on nothing."""
-LEAST_LEFT, MOST_LEFT = 24, 1200
-"""Samples that a full batch may leave behind before the rest is put with the last: at least, and near saturation at most."""
+LEAST_LEFT = 24
+"""Samples that a full batch may leave behind before the rest is put with the last, at least."""
+BUSIEST = 0.97
+"""Share of the capacity beyond which waits are scaled by heavy-traffic theory: the chain would need ever more states."""
 TINY = 1e-300
 RAREST = 1e-6
 """Chance of a state with its arrivals, over that of the likeliest, below which it is neglected."""
@@ -85,10 +87,13 @@ def batching_latency(
             mean_batch=float(max_batch),
             busy=1.0,
         )
+    if used > BUSIEST * (1 + 1e-9):  # rounding
+        below = batching_latency(BUSIEST * capacity, times, max_batch, max_delay_s, quantiles)
+        return _busier(below, rate_per_s, quantiles, longest_s=float(times[-1]), max_batch=max_batch)
     max_batch = _reached(rate_per_s, times, max_delay_s)
     times = times[:max_batch]
     used = rate_per_s * float(times[-1]) / max_batch
-    left = min(MOST_LEFT, max(LEAST_LEFT, math.ceil(TAIL / (2 * (1 - used)))))
+    left = max(LEAST_LEFT, math.ceil(TAIL / (2 * (1 - used))))
     chain = _chain(rate_per_s, times, max_delay_s, left)
     latency, weight = _latencies(rate_per_s, times, chain)
     order = np.argsort(latency)
@@ -103,6 +108,26 @@ def batching_latency(
         capacity_per_s=capacity,
         mean_batch=mean_batch,
         busy=min(1.0, rate_per_s / mean_batch * float(chain.share @ chain.service_s)),
+    )
+
+
+def _busier(
+    below: Batching, rate_per_s: float, quantiles: Sequence[float], *, longest_s: float, max_batch: int
+) -> Batching:
+    """Return a server near saturation from one at `BUSIEST`: what is left behind is a geometric number of samples with mean u / (2 (1 - u)).
+
+    Heavy traffic (Kingman 1961): λt come while a batch of M runs, with variance λt, and M are taken. Each waits t/M longer for each ahead.
+    """
+    used = rate_per_s / below.capacity_per_s
+    longer = longest_s / max_batch / 2 * (1 / (1 - used) - 1 / (1 - BUSIEST))
+    calmer = (1 - used) / (1 - BUSIEST)
+    return Batching(
+        latency_s=tuple(s + longer * math.log(1 / (1 - q)) for s, q in zip(below.latency_s, quantiles, strict=True)),
+        mean_latency_s=below.mean_latency_s + longer,
+        throughput_per_s=rate_per_s,
+        capacity_per_s=below.capacity_per_s,
+        mean_batch=max_batch - (max_batch - below.mean_batch) * calmer,
+        busy=1 - (1 - below.busy) * calmer,
     )
 
 

@@ -209,7 +209,9 @@ def queue_of(service: Service, rate_per_s: Array, *, length_variation: float = L
     )  # in flight beside a request that does not find the replica idle
     step, slope = at_count(steps, np.maximum(others, 1.0))
     step = step * np.minimum(others, 1.0)
-    prompt, _ = at_count(prompts, np.maximum(others, 1.0))
+    prompt, _ = at_count(
+        prompts, np.minimum(np.maximum(others, 1.0) + 1, slots)
+    )  # its own request is in flight as well
     lone, first = prompts[..., 0], steps[..., 0]
     ahead, ahead_variance, own = prompt_stage(rate, step, prompt, fill, chunks)
     mean_ttft = idle * lone + busy * (own + ahead)

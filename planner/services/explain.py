@@ -184,12 +184,10 @@ def sizing_formula(row: Serving, request: RecommendRequest) -> str:
     peak, per_group, arrivals = row.peak_per_s or 0.0, row.capacity_per_s / row.groups, row.evaluation.arrivals
     spans = f" x {row.evaluation.instances} instances of a replica" if row.evaluation.instances > 1 else ""
     by_rate = f"ceil({peak:g} requests/s / ({per_group:.6g} requests/s x utilisation {request.utilisation:g}))"
-    if arrivals is None or row.groups <= math.ceil(peak / (per_group * request.utilisation) - ALMOST):
+    most = None if arrivals is None else arrivals.most_per_s()
+    if most is None or row.groups <= math.ceil(peak / (per_group * request.utilisation) - ALMOST):
         return by_rate + spans
     limits = f"{request.percentile} in 100 requests that come at random keep the latency limits"
-    most = arrivals.most_per_s()
-    if most is None:
-        return f"the fewest copies, {by_rate} at least, at which {limits}{spans}"
     return f"ceil({peak:g} requests/s / {most:.6g} requests/s){spans}: the most of one copy (of {per_group:.6g}/s) at which {limits}"
 
 

@@ -75,3 +75,14 @@ def test_p99_is_not_below_p50_and_more_load_fills_batches() -> None:
 def test_what_means_nothing_is_refused(rate: float, most: int, delay: float) -> None:
     with pytest.raises(ValueError, match="positive rate"):
         batching_latency(rate, [0.01], most, delay, Q)
+
+
+def test_near_saturation_waits_are_those_of_the_textbook() -> None:
+    # M/D/1 with 10 ms at 99 %: 10 + 0.99 x 10 / (2 x 0.01) = 505 ms on average (Pollaczek-Khinchine); its wait is all but exponential, so
+    # 99 of 100 stay within 10 + 495 x ln 100 = 2,290 ms
+    found = batching_latency(99.0, [0.010], 1, 0.0, (0.99,))
+    assert found.mean_latency_s == pytest.approx(0.505, rel=0.03)
+    assert found.latency_s[0] == pytest.approx(2.290, rel=0.04)
+    # and nothing jumps where the chain hands over
+    below, above = (batching_latency(load * 100, [0.010], 1, 0.0, Q).latency_s for load in (0.9699, 0.9701))
+    assert above == pytest.approx(below, rel=0.03)

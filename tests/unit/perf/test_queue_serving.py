@@ -149,3 +149,19 @@ def test_what_must_hold(*, isl: int, osl: int, slots: int, base: float, each: fl
     for at in (p50, p99):
         assert (np.diff(at.e2e) >= -0.02 * at.e2e[:-1]).all()
     assert (np.diff(queue.in_flight) > 0).all()
+
+
+def test_a_short_prompt_beside_others_costs_what_it_costs_there() -> None:
+    # Alone a prompt of one token reads all weights, 70 ms; beside others it rides in a step of 70 ms. With two requests in flight at times, a
+    # third waits for a step and takes part in the next: never more than two steps and two prompts' worth.
+    one = Replica(
+        slots=np.asarray(16.0),
+        in_flight=np.array([1.0, 2.0, 16.0]),
+        decode_s=np.full(3, 0.070),
+        prefill_s=np.array([0.070, 0.0002, 0.0002]),
+        step_tokens=np.asarray(2048.0),
+        input_tokens=1.0,
+        output_tokens=2.0,
+    )
+    for rate in (0.5, 2.0, 5.0, 10.0, 20.0):
+        assert float(quantile_of(queue_at(one, np.asarray(rate)), 0.99).ttft) < 0.22
