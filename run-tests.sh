@@ -12,4 +12,6 @@ say "ruff format" && "$bin/ruff" format --check .
 say "ruff lint" && "$bin/ruff" check .
 say "mypy --strict" && "$bin/mypy"
 say "import layers" && "$bin/lint-imports"
+# Two workers on two cores: a linear algebra library that starts threads of its own beside them makes the fits ten times slower.
+export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 say "tests" && "$bin/python" -m pytest -n 2 --dist loadgroup -m "not gpu and not benchmark" "$@"
