@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from planner.calibration.model import Facts, Row
-from planner.calibration.sample_models import Stated, Work, work_of
+from planner.calibration.sample_models import Stated, Work, tokens_of, work_of
 from planner.calibration.sample_rows import (
     COMPILED,
     FORMAT_WIDTH,
@@ -18,6 +18,7 @@ from planner.calibration.sample_rows import (
     number,
     share_of,
 )
+from planner.perf.samples_loads import cache_bytes
 from planner.perf.samples_rates import silicon_of
 from pricing.model import Accelerator, AcceleratorKind
 
@@ -38,6 +39,8 @@ LATENCIES = {
 }
 SQUAD_TOKENS = 180
 """Mean tokens of a SQuAD v1.1 question with its paragraph, which MLPerf pads to at most 384; engines drop the padding."""
+HALF_FILLED = "mean real length is half of seq"
+"""FasterTransformer drops the padding of such batches ("EFF-FT")."""
 NAMES = {  # names of benchmark suites -> names of configs
     "bert": "bert-large",
     "whisper": "whisper-large-v3",
@@ -53,6 +56,8 @@ MILLIONS = ("TensorFlow/Recommendation/NCF",)
 """Sources whose throughput is in 1e6 samples/s although the column does not say so: 1,024 pairs would take ten minutes."""
 RAW_OUTPUT_WORKERS = 2
 """AWS's script of the Neuron pages starts two workers, also on the larger instances: its rate x latency / batch is two everywhere."""
+ALONE = ("resnet", "vgg", "unet", "vit-base", "multimodal-perceiver")
+"""Networks of the Neuron pages whose real-time rows have one request at a time on one core: rate x latency / batch is one everywhere."""
 DEFAULT_BATCH = {"single-stream": 1.0, "multi-stream": 8.0}
 
 
@@ -88,6 +93,7 @@ class Case:
     peak_flops: float  # of one device
     bandwidth: float  # bytes/s of one device
     off_chip: float
+    cache_bytes: float  # last-level cache of one device
     batch: float | None  # None: the best
     load: Load
     metric: str
@@ -124,12 +130,8 @@ def cases_of(row: Row, facts: Facts) -> Iterator[tuple[Case, bool]]:
     share = share_of(gpu, chip)
     devices = int(number(row.get("gpus_total", "")) or 1)
     batch = number(row.get("batch_size", ""))
-    if (
-        chip.kind is AcceleratorKind.NEURON
-        and devices > RAW_OUTPUT_WORKERS
-        and "raw output" in row.get("notes", "").lower()
-    ):
-        devices = RAW_OUTPUT_WORKERS
+    if chip.kind is AcceleratorKind.NEURON:
+        devices, batch = _as_run_on_neuron(row, devices, batch)
     ranks = devices if "tensor parallel" in row.get("notes", "").lower() else 1
     devices //= ranks
     scenario = row.get("scenario", "").lower()
@@ -152,6 +154,7 @@ def cases_of(row: Row, facts: Facts) -> Iterator[tuple[Case, bool]]:
             width_bytes=FORMAT_WIDTH[form],
             peak_flops=chip.peak_tflops[form] * 1e12 * share.compute * ranks,
             bandwidth=(chip.memory_bandwidth_gb_s or 1e6) * 1e9 * share.memory * ranks,
+            cache_bytes=cache_bytes(chip.name) * share.memory * ranks,
             off_chip=0.0 if chip.kind is AcceleratorKind.NEURON else 1.0,
             batch=batch,
             load=load,
@@ -161,6 +164,25 @@ def cases_of(row: Row, facts: Facts) -> Iterator[tuple[Case, bool]]:
         ),
         True,
     )
+
+
+def _as_run_on_neuron(row: Row, cores: int, batch: float | None) -> tuple[int, float | None]:
+    """Return the cores that worked and the batch of each, for a row of the Neuron pages.
+
+    By Little's law rate x latency / batch is the number of batches in work. Where a page says nothing of it, that number is the same
+    in all its rows of a kind: two workers of "raw output"; one request on one core in real time (Inferentia1's data parallel rows, and
+    `ALONE`); one batch for the whole instance, dealt out to its cores, in TensorFlow.
+    """
+    notes, name = row.get("notes", "").lower(), row.get("model", "").lower()
+    if "raw output" in notes:
+        return min(cores, RAW_OUTPUT_WORKERS), batch
+    if "tensorflow" in row.get("engine", "").lower() and batch is not None:
+        return cores, max(1.0, batch / cores)
+    if "real-time" in row.get("scenario", "").lower() and "data parallel" in notes:
+        first = "inferentia1" in row.get("gpu", "").lower() and batch != 1
+        if first or any(each in name for each in ALONE):
+            return 1, batch
+    return cores, batch
 
 
 def _work(row: Row, facts: Facts, engine: str) -> Work:
@@ -178,6 +200,8 @@ def _work(row: Row, facts: Facts, engine: str) -> Work:
         plain = "3d-unet-brats"
     if plain == "bert" and "squad" in size.lower():
         size = f"seq {SQUAD_TOKENS}"
+    if HALF_FILLED in notes.lower() and (padded := tokens_of(size)):
+        size = f"seq {padded // 2}"
     stated = Stated(
         gmacs=number(row.get("gmacs", "")), params_m=number(row.get("params_m", "")), activations_m=activations_m(row)
     )

@@ -35,6 +35,14 @@ ENGINES = (  # first that fits, in lower case
     ("tensorflow", "tensorflow"),
     ("paddle", "paddle"),
 )
+XLA_PAGES: Final = (
+    "tensorflow/languagemodeling/bert",
+    "tensorflow2/languagemodeling/bert",
+    "tensorflow/segmentation/unet_industrial",
+    "tensorflow2/classification/convnets/efficientnet",
+    "tensorflow2/detection/efficientdet",
+)
+"""Pages of DeepLearningExamples whose inference benchmark scripts switch XLA on, without the page saying so."""
 COMPILED: Final = frozenset(
     {"tensorrt", "torch.compile", "fastertransformer", "neuron", "ctranslate2", "marian", "iree"}
 )
@@ -62,7 +70,8 @@ def engine_of(row: Row, chip: Accelerator) -> str:
     text = row.get("engine", "").lower()
     found = next((engine for word, engine in ENGINES if word in text), "other")
     context = row.get("notes", "").lower()
-    if found == "tensorflow" and "xla" in context:
+    page = row.get("source", "").lower()
+    if found == "tensorflow" and ("xla" in context or any(each in page for each in XLA_PAGES)):
         return "tensorflow xla"
     if found == "pytorch eager" and "torchscript" in context:
         return "torchscript"

@@ -22,12 +22,18 @@ from planner.perf.samples_time import Loads, batch_seconds
 Array = npt.NDArray[np.float64]
 
 OFFLINE_S = 0.05
-"""A batch of this length, at half the peak, is what "as many as you like" means: launches weigh little, memory still holds it."""
+"""A batch of this length, at half the peak, is the largest that "as many as you like" means: launches weigh little, memory still holds it."""
+OFFLINE_HALVES = 7
+"""So often it is halved: the batch of the highest rate counts, which is a smaller one where results of a larger leave the cache."""
 MOST_OFFLINE = 2048.0
 
 
 def read(rows: Sequence[Row], facts: Facts) -> Reading:
-    """Return the cases of a file; a row gives its metric and, where stated, the latency of a batch."""
+    """Return the cases of a file: one a row, its metric.
+
+    Latencies beside a rate are no cases: of one batch they repeat the rate; of Neuron's and MLPerf's server rows they hold queues that
+    the row does not state.
+    """
     cases: list[Case] = []
     labels: list[Labels] = []
     ids: list[str] = []
@@ -86,7 +92,7 @@ def keys_of(reading: Reading) -> dict[str, list[str]]:
     }
     narrow = {  # levels of parameters that act on some rows alone
         "grouped": ([any(p.grouped_flops for p in c.work.passes) for c in cases], ("architecture", "engine")),
-        "eager": ([not c.compiled for c in cases], ("engine", "chip", "source")),
+        "eager": ([not c.compiled for c in cases], ("engine", "chip")),
         "served": ([c.load is Load.SERVED for c in cases], ("model", "chip", "group")),
         "percentile": ([c.load is Load.PERCENTILE for c in cases], ("model",)),
         "many": ([c.devices > 1 for c in cases], ("model", "chip")),
@@ -129,12 +135,14 @@ class Forward:
             width_bytes=width,
             peak_flops=column([c.peak_flops for c in cases]),
             bandwidth=column([c.bandwidth for c in cases]),
+            cache_bytes=column([c.cache_bytes for c in cases]),
             off_chip=column([c.off_chip for c in cases]),
         )
         item_flops = np.sum(self.loads.repeats * self.loads.flops, axis=1)
         free = np.clip(OFFLINE_S * 0.5 * self.loads.peak_flops / item_flops, 1.0, MOST_OFFLINE)
         stated = column([c.batch or 0.0 for c in cases])
-        self.batch = np.where(stated > 0, stated, free)
+        halves = 0.5 ** np.arange(OFFLINE_HALVES + 1)
+        self.batches = np.where(stated[:, None] > 0, stated[:, None], np.maximum(1.0, free[:, None] * halves))
         self.devices = column([c.devices for c in cases])
         self.units = units[:, 0]
         load = np.array([c.load for c in cases])
@@ -148,8 +156,11 @@ class Forward:
         def slot(name: str) -> Array:
             return values[:, COLUMN[name]]
 
-        seconds = batch_seconds(self.loads, values, self.batch[:, None])[:, 0]
-        rate = self.devices * self.batch * self.units / seconds
+        every = batch_seconds(self.loads, values, self.batches)
+        best = np.argmin(every / self.batches, axis=1)[:, None]
+        seconds = np.take_along_axis(every, best, axis=1)[:, 0]
+        batch = np.take_along_axis(self.batches, best, axis=1)[:, 0]
+        rate = self.devices * batch * self.units / seconds
         rate = rate * self.devices ** -slot("crowding") * np.where(self.is_served, slot("served"), 1.0)
         latency_ms = 1e3 * seconds * np.where(self.is_percentile, slot("spread"), 1.0)
         return np.asarray(np.log(np.where(self.is_latency, latency_ms, rate)), dtype=np.float64)

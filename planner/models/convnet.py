@@ -13,7 +13,7 @@ from planner.models.assemble import assemble
 from planner.models.encoder_stack import label_count
 from planner.models.fields import MAX_LAYERS, MAX_WIDTH, Fields
 from planner.models.sample_work import sample_of
-from planner.models.spec import ModelKind, ModelSpec, TensorClass, WorkCurve
+from planner.models.spec import ModelKind, ModelSpec, OperatorWork, TensorClass, WorkCurve
 from planner.models.tally import Tally
 
 DEFAULT_IMAGE = 224
@@ -27,6 +27,9 @@ class _Network:
     tally: Tally = field(default_factory=Tally)
     flops_per_pixel: float = 0.0
     outputs_per_pixel: float = 0.0
+    convolutions: int = 0
+    others: int = 0
+    elementwise_per_pixel: float = 0.0
 
     def convolution(self, inputs: int, outputs: int, kernel: int, scale: float) -> None:
         """Add a convolution without bias and its batch norm, with output at `scale`."""
@@ -35,6 +38,13 @@ class _Network:
         self.tally.norm("norms", outputs, bias=True)
         self.flops_per_pixel += 2.0 * numbers * scale * scale
         self.outputs_per_pixel += outputs * scale * scale
+        self.convolutions += 1
+        self.elementwise(outputs, scale)  # the norm
+
+    def elementwise(self, channels: int, scale: float, times: int = 1) -> None:
+        """Add norms, activation functions, sums or poolings with output at `scale`."""
+        self.others += times
+        self.elementwise_per_pixel += times * channels * scale * scale
 
 
 def read_resnet(config: Fields) -> ModelSpec:
@@ -56,7 +66,9 @@ def read_resnet(config: Fields) -> ModelSpec:
     )
     net = _Network()
     net.convolution(channels, first, 7, 1 / 2)
+    net.elementwise(first, 1 / 2)
     scale, inputs = 1 / 4, first  # a max-pool halves again
+    net.elementwise(first, scale)
     for stage, (depth, width) in enumerate(zip(depths, widths, strict=True)):
         stride = 2 if stage > 0 or config.flag("downsample_in_first_stage", default=False) else 1
         for block in range(depth):
@@ -77,6 +89,11 @@ def read_resnet(config: Fields) -> ModelSpec:
         image=True,
         flops=(2.0 * widths[-1] * labels, net.flops_per_pixel, 0.0),
         activations=(float(labels), net.outputs_per_pixel, 0.0),
+        operators=OperatorWork(
+            products=net.convolutions + 1,
+            operators=net.convolutions + 1 + net.others + 1,  # the classifier, the mean over all pixels
+            elementwise=net.elementwise_per_pixel,
+        ),
     )
     return assemble(
         config,
@@ -94,15 +111,19 @@ def read_resnet(config: Fields) -> ModelSpec:
 def _block(net: _Network, kind: str, inputs: int, width: int, *, scale: float, step: int, reduce_first: bool) -> None:
     """Add one residual block whose output is at scale / step."""
     after = scale / step
+    net.elementwise(width, after, times=2)  # the sum and what follows it
     if inputs != width or step != 1:
         net.convolution(inputs, width, 1, after)
     if kind == "basic":
         net.convolution(inputs, width, 3, after)
+        net.elementwise(width, after)
         net.convolution(width, width, 3, after)
         return
     narrow = max(1, width // REDUCTION)
     net.convolution(inputs, narrow, 1, after if reduce_first else scale)
+    net.elementwise(narrow, after if reduce_first else scale)
     net.convolution(narrow, narrow, 3, after)
+    net.elementwise(narrow, after)
     net.convolution(narrow, width, 1, after)
 
 

@@ -12,11 +12,14 @@ from planner.models.assemble import assemble
 from planner.models.encoder_stack import label_count
 from planner.models.fields import MAX_HEADS, MAX_LAYERS, MAX_WIDTH, Fields
 from planner.models.sample_work import sample_of
-from planner.models.spec import ModelKind, ModelSpec, TensorClass, WorkCurve
+from planner.models.spec import ModelKind, ModelSpec, OperatorWork, TensorClass, WorkCurve
 from planner.models.tally import Tally
 from planner.models.towers import MAX_IMAGE
 
 MAX_STAGES = 16
+WINDOW_OPERATORS, WINDOW_WIDTHS = 18.5, 21.6
+"""What a Swin block launches besides its products, and how many times its width that writes: norms, softmax, GELU, sums, copies into
+windows and back; every other block shifts. Counted in timm 1.0.31."""
 
 
 @dataclass(slots=True)
@@ -27,6 +30,20 @@ class _Pyramid:
     share: float = 1.0
     flops: float = 0.0
     outputs: float = 0.0
+    products: int = 0
+    others: float = 0.0
+    elementwise: float = 0.0
+    grouped_flops: float = 0.0
+
+    def written(self, width: int, *, times: int = 1) -> None:
+        """Count operators that are no products: norms, activation functions, factors, sums."""
+        self.others += times
+        self.elementwise += times * width * self.share
+
+    def norm(self, width: int, *, times: int = 1) -> None:
+        """Add layer norms over every position."""
+        self.tally.norm("norms", width, times=times, bias=True)
+        self.written(width, times=times)
 
     def matrix(
         self, name: str, kind: TensorClass, inputs: int, outputs: int, *, bias: bool = True, quantisable: bool = True
@@ -35,12 +52,16 @@ class _Pyramid:
         self.tally.linear(name, kind, inputs, outputs, bias=bias, quantisable=quantisable)
         self.flops += 2.0 * inputs * outputs * self.share
         self.outputs += outputs * self.share
+        self.products += 1
 
     def depthwise(self, width: int, kernel: int) -> None:
         """Add a convolution of each channel by itself."""
         self.tally.linear("convolution.depthwise", TensorClass.CONVOLUTION, kernel * kernel, width, bias=True)
-        self.flops += 2.0 * kernel * kernel * width * self.share
+        flops = 2.0 * kernel * kernel * width * self.share
+        self.flops += flops
+        self.grouped_flops += flops
         self.outputs += width * self.share
+        self.products += 1
 
 
 def _spec(config: Fields, net: _Pyramid, *, width: int, depths: tuple[int, ...], patch: int) -> ModelSpec:
@@ -53,6 +74,12 @@ def _spec(config: Fields, net: _Pyramid, *, width: int, depths: tuple[int, ...],
         flops=(2.0 * width * labels, net.flops, 0.0),
         activations=(float(labels), net.outputs, 0.0),
         patch=patch,
+        operators=OperatorWork(
+            products=net.products + 1,
+            operators=round(net.products + 1 + net.others + 2),  # the classifier; its norm, the mean over all positions
+            elementwise=net.elementwise,
+            grouped_flops=net.grouped_flops,
+        ),
     )
     return assemble(
         config,
@@ -87,19 +114,21 @@ def read_convnext(config: Fields) -> ModelSpec:
     scaled = config.number("layer_scale_init_value", minimum=0, maximum=1, default=1e-6) > 0
     net = _Pyramid()
     net.matrix("convolution.patch", TensorClass.CONVOLUTION, channels * patch * patch, widths[0])
-    net.tally.norm("norms", widths[0], bias=True)
+    net.norm(widths[0])
     before = widths[0]
     for stage, (depth, width) in enumerate(zip(depths, widths, strict=True)):
         if stage:
+            net.norm(before)
             net.share /= 4
-            net.tally.norm("norms", before, bias=True)
             net.matrix("convolution.reduce", TensorClass.CONVOLUTION, 4 * before, width)
         for _ in range(depth):
             net.depthwise(width, 7)
-            net.tally.norm("norms", width, bias=True)
+            net.norm(width)
             net.matrix("mlp.up", TensorClass.MLP, width, 4 * width)
+            net.written(4 * width)  # GELU
             net.matrix("mlp.down", TensorClass.MLP, 4 * width, width)
             net.tally.add("layer_scale", TensorClass.NORM, width if scaled else 0)
+            net.written(width, times=2 if scaled else 1)  # the scale and the sum
         before = width
     return _spec(config, net, width=before, depths=depths, patch=patch)
 
@@ -129,13 +158,13 @@ def read_swin(config: Fields) -> ModelSpec:
         config.integer("num_channels", maximum=1000, default=3) * patch * patch,
         width,
     )
-    net.tally.norm("norms", width, bias=True)
+    net.norm(width)
     if config.flag("use_absolute_embeddings", default=False):
         net.tally.table("position_embedding", (image // patch) ** 2, width)
     for stage, (depth, count) in enumerate(zip(depths, heads, strict=True)):
         if stage:
             net.share /= 4
-            net.tally.norm("norms", 4 * width, bias=True)
+            net.norm(4 * width)
             net.matrix("convolution.reduce", TensorClass.CONVOLUTION, 4 * width, 2 * width, bias=False)
             width *= 2
         for _ in range(depth):
@@ -154,6 +183,9 @@ def _window_block(net: _Pyramid, width: int, *, heads: int, window: int, wide: i
     net.matrix("mlp.up", TensorClass.MLP, width, wide)
     net.matrix("mlp.down", TensorClass.MLP, wide, width)
     net.tally.norm("norms", width, times=2, bias=True)
+    # Of products there are six: q, k and v are one, scores and their use two.
+    net.others += WINDOW_OPERATORS
+    net.elementwise += WINDOW_WIDTHS * width * net.share
 
 
 PYRAMID_READERS: dict[str, Callable[[Fields], ModelSpec]] = {"convnext": read_convnext, "swin": read_swin}

@@ -111,6 +111,16 @@ class StateLayers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorWork:
+    """Operators of one forward pass as eager PyTorch launches them, counted from the network's layers."""
+
+    products: int  # convolutions and matrix products
+    operators: int  # all of them
+    elementwise: float  # elements that normalisations, activation functions, sums and poolings write, per unit of size
+    grouped_flops: float = 0.0  # those of `WorkCurve.flops` in depthwise and grouped convolutions, per unit of size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkCurve:
     """Work of one forward pass as polynomials of its size u: fixed + linear·u + quadratic·u² (FLOPs, activation elements).
 
@@ -125,6 +135,7 @@ class WorkCurve:
     extra: int = 0  # class token and the like
     passes_per_step: int = 1  # diffusion with guidance: 2
     largest: int | None = None  # where position tables bound the size
+    operators: OperatorWork | None = None  # None: not counted
 
     def units(self, size: int) -> float:
         """Return u for a size in tokens or pixels."""

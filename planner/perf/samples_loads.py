@@ -1,13 +1,16 @@
 """Work of one sample of a model as passes, and what batches of it ask of devices: `Loads` for `samples_time`.
 
-Counts of operators by kind of network (products, all operators): a transformer layer 7 and 20, a block of a residual network 3.4 and 11, a
+Operators of ResNet, ConvNeXt and Swin are counted by their readers. Elsewhere by kind of network (products, all operators): a transformer layer 7 and 20, a block of a residual network 3.4 and 11, a
 level of a diffusion UNet 110 and 420; medians over the networks of `planner/calibration/sample_models.csv`, as are the shares below.
 """
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
 
 import numpy as np
 import numpy.typing as npt
@@ -63,8 +66,23 @@ def passes_of(spec: ModelSpec) -> tuple[Pass, ...]:
     products, operators = (7.0 * layers + 2, 20.0 * layers) if transformer else (3.4 * layers, 11.0 * layers)
     if spec.kind is ModelKind.DIFFUSION:
         products, operators = 110.0 * layers, 420.0 * layers
-    if spec.kind is not ModelKind.SPEECH or sample.curve is None or sample.size is None:
-        steps = sample.steps * (sample.curve.passes_per_step if sample.curve is not None else 1)
+    curve = sample.curve
+    if curve is not None and curve.operators is not None and sample.size is not None:
+        counted, units = curve.operators, curve.units(sample.size)
+        return (
+            Pass(
+                repeats=1,
+                flops=sample.flops - counted.grouped_flops * units,
+                grouped_flops=counted.grouped_flops * units,
+                matrix_elements=sample.activation_elements,
+                elementwise_elements=counted.elementwise * units,
+                weights=float(spec.parameters_total),
+                products=float(counted.products),
+                operators=float(counted.operators),
+            ),
+        )
+    if spec.kind is not ModelKind.SPEECH or curve is None or sample.size is None:
+        steps = sample.steps * (curve.passes_per_step if curve is not None else 1)
         written = sample.activation_elements / steps
         return (
             Pass(
@@ -77,7 +95,7 @@ def passes_of(spec: ModelSpec) -> tuple[Pass, ...]:
                 operators=operators,
             ),
         )
-    tokens, curve = sample.size, sample.curve
+    tokens = sample.size
     encoder = sum(g.parameters for g in spec.tensors if g.tower == "encoder")
     step_written = curve.activations[1] + curve.activations[2] * tokens
     return (
@@ -151,6 +169,17 @@ class PreparedSample:
         return NEURON_CORES.get(self.hardware.architecture, 1)
 
 
+@lru_cache(maxsize=1)
+def _caches() -> dict[str, float]:
+    text = files("planner.perf.tables").joinpath("caches.csv").read_text(encoding="utf-8")
+    return {row["accelerator"]: 1e6 * float(row["cache_mb"]) for row in csv.DictReader(text.splitlines())}
+
+
+def cache_bytes(accelerator: str) -> float:
+    """Return the bytes of a chip's last-level cache; 0 where it has none or none is known."""
+    return _caches().get(accelerator, 0.0)
+
+
 def activation_width(form: Format) -> float:
     """Return bytes per activation: those of the arithmetic."""
     return {"fp32": 4.0, "tf32": 4.0, "int8": 1.0, "fp8": 1.0}.get(form.compute, 2.0)
@@ -189,5 +218,6 @@ def loads_of(spec: ModelSpec, items: Sequence[PreparedSample]) -> Loads:
         width_bytes=column([i.width for i in items]),
         peak_flops=column([i.peak_flops / i.cores for i in items]),
         bandwidth=column([(i.hardware.memory_bandwidth_gb_s or np.inf) * 1e9 / i.cores for i in items]),
+        cache_bytes=column([cache_bytes(i.hardware.accelerator) * i.hardware.fraction for i in items]),
         off_chip=column([0.0 if i.hardware.kind is AcceleratorKind.NEURON else 1.0 for i in items]),
     )

@@ -4,13 +4,15 @@ A batch passes through phases, each repeated: one pass for vision and encoders, 
 then one step per output token for speech. In a phase, b samples take
 
     C   = b (F / (P e) + G / (P e_g))                         arithmetic
-    M   = (W + w (2 A + 2 u E + K) b) / (B m)                 memory traffic
+    s   = 1 - (1 - c) / (1 + live / (k L))                    share of results that crosses memory; live = 2 w A b / n
+    M   = (W + w (s (2 A + 2 u E) + K) b) / (B m)             memory traffic
     D   = (C^p + M^p)^(1/p) + n t_d                           device
     t   = pace * sum over phases of r (D^q + (N t_h)^q)^(1/q)
 
 F, G = FLOPs of dense and of grouped convolutions and products, P = dense peak, e, e_g = fractions reached; W = weight bytes, A = results
 of matrix products and convolutions (written once, read once), E = results of element-wise operators, of which the share u crosses memory
-(compilers fuse the rest), K = cached keys and values that a decoding step reads, w = bytes of a number, B m = usable bandwidth. p = 3
+(compilers fuse the rest), L = bytes of the last-level cache, which keeps what the next operator reads (c = share that crosses however
+little is live, k = live bytes, in caches, at which half of the rest crosses too: larger batches spill), K = cached keys and values that a decoding step reads, w = bytes of a number, B m = usable bandwidth. p = 3
 lies between no overlap (1) and the longer of both alone; n products cost t_d each however small they are; N operators are
 launched one by one by the host in t_h each where nothing is compiled: host and device run side by side (q = 4). Compiled: t_h = 0.
 Reference for the roofline: Williams, Waterman, Patterson 2009.
@@ -32,6 +34,9 @@ OVERLAP = 3.0
 RACE = 4.0
 """q: host and device run side by side, nearly the longer of both."""
 
+TINY = 1e-9
+"""Bytes that keep 0 / 0 away where a phase writes nothing and a chip has no cache."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loads:
@@ -49,7 +54,8 @@ class Loads:
     width_bytes: Array  # [rows] of an activation
     peak_flops: Array  # [rows] dense, FLOP/s
     bandwidth: Array  # [rows] bytes/s
-    off_chip: Array  # [rows] share of activations that crosses memory
+    off_chip: Array  # [rows] share of activations that leaves the core's own memory
+    cache_bytes: Array  # [rows] last-level cache of the device; 0 where it has none or none is known
 
 
 def batch_seconds(loads: Loads, values: Array, batch: Array) -> Array:
@@ -63,12 +69,15 @@ def batch_seconds(loads: Loads, values: Array, batch: Array) -> Array:
 
     arithmetic = each(loads.peak_flops)
     bandwidth = each(loads.bandwidth) * slot("bandwidth")
+    kept = each(loads.cache_bytes) * slot("keeps")
     total = np.zeros(np.broadcast_shapes((len(values), 1), batch.shape))
     for k in range(loads.repeats.shape[1]):
         flops = loads.flops[:, k, None] / slot("compute") + loads.grouped_flops[:, k, None] / slot("grouped")
-        moved = each(loads.width_bytes * loads.off_chip) * (
-            2 * loads.matrix_elements[:, k, None] + 2 * slot("unfused") * loads.elementwise_elements[:, k, None]
-        ) + each(loads.width_bytes * loads.cache_elements[:, k])
+        results = 2 * loads.matrix_elements[:, k, None] + 2 * slot("unfused") * loads.elementwise_elements[:, k, None]
+        live = each(loads.width_bytes * 2 * loads.matrix_elements[:, k] / np.maximum(loads.products[:, k], 1.0)) * batch
+        held = (1 - slot("crossing")) * kept / (kept + live + TINY)
+        moved = each(loads.width_bytes * loads.off_chip) * (1 - held) * results
+        moved = moved + each(loads.width_bytes * loads.cache_elements[:, k])
         compute_s = flops * batch / arithmetic
         memory_s = (loads.weight_bytes[:, k, None] + moved * batch) / bandwidth
         device_s = (compute_s**OVERLAP + memory_s**OVERLAP) ** (1 / OVERLAP) + loads.products[:, k, None] * slot(

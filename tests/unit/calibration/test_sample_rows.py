@@ -131,6 +131,50 @@ def test_server_rows_are_no_peak() -> None:
     assert case(scenario="multi-stream (8 samples per query)", metric_name="latency_ms_p99").batch == 8.0
 
 
+def test_neuron_rows_are_read_as_they_ran() -> None:
+    """By Little's law rate x latency / batch is the number of batches in work; rows of the AWS Neuron benchmark pages."""
+    parallel = {"scenario": "real-time", "notes": "; run mode Data Parallel; whole-instance throughput"}
+    # 284 sequences/s x 10.5 ms / 3 = 0.99: one batch in work, on one of four cores
+    alone = case(**parallel, model="bert-base", gpu="Inferentia1", gpus_total="4", batch_size="3", input_size="seq 128")
+    assert (alone.devices, alone.batch) == (1, 3.0)
+    # 3,102 sequences/s x 41 ms / 128 = 0.99: one batch in work, dealt out to sixteen cores
+    dealt = case(
+        engine="Tensorflow 2.8",
+        model="bert-base",
+        gpu="Inferentia1",
+        gpus_total="16",
+        batch_size="128",
+        input_size="seq 128",
+    )
+    assert (dealt.devices, dealt.batch) == (16, 8.0)
+    # 443.5 images/s x 2.26 ms = 1.0; 2,000 a minute of "raw output" come from two workers
+    assert case(**parallel, model="UNet", gpu="Inferentia2", gpus_total="2", batch_size="1").devices == 1
+    raw = case(
+        model="bert-base", gpu="Trainium1", gpus_total="32", batch_size="4", input_size="seq 128", notes="Raw Output"
+    )
+    assert raw.devices == 2
+
+
+def test_pages_that_say_less_than_their_scripts() -> None:
+    """FasterTransformer's EFF-FT drops half of each sequence; scripts of DeepLearningExamples switch XLA on, UNet_Industrial's runs tinyUNet."""
+    full = case(model="bert-base", input_size="seq 384", batch_size="32")
+    half = case(
+        model="bert-base",
+        input_size="seq 384",
+        batch_size="32",
+        notes="EFF-FT removes padding: mean real length is half of seq",
+    )
+    shorter = case(model="bert-base", input_size="seq 192", batch_size="32")
+    assert half.work.passes == shorter.work.passes
+    assert half.work.passes[0].flops < 0.5 * full.work.passes[0].flops
+    page = "NVIDIA/DeepLearningExamples TensorFlow2/LanguageModeling/BERT/README.md"
+    assert case(source=page, engine="TensorFlow2", model="bert-large", input_size="seq 128").engine == "tensorflow xla"
+    # 3x3 convolutions of 32, 32, 64, 128 and 256 channels at 512, 256, 128, 64 and 32 pixels, and back: 19.8e9 multiply-adds
+    unet = case(model="Segmentation/UNet_Industrial", input_size="Resolution=512x512x1").work
+    assert unet.passes[0].flops == pytest.approx(2 * 19.77e9)
+    assert unet.passes[0].weights == pytest.approx(1_824_945, rel=1e-3)
+
+
 def test_figures_are_near_published_ones() -> None:
     """NVIDIA's MLPerf v3.0 offline figures: 40 k images/s on an A100 SXM, 5.9 k on a T4 (v1.0), both known to the fit."""
     reading = samples.read(

@@ -216,7 +216,7 @@ def test_a_batching_answer_is_that_of_a_simulation_and_its_copies_keep_the_limit
     one = good(RESNET_50, machine("T4"), open_loop=True, max_batch=32, max_queue_delay_ms=4.0, limits=limits)  # fmt: skip
     assert isinstance(one.arrivals, BatchingArrivals)
     times = [0.0, *one.arrivals.batch_s]
-    rate = requests(one) * 2.9
+    rate = requests(one) * 2.6  # 87 % of three copies: beyond, 60,000 samples say little of p99
     copies = groups_for(load(rate), one)
     assert copies is not None
     assert copies >= 3

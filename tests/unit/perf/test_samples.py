@@ -11,8 +11,10 @@ from training_cases import BERT_BASE, BERT_LARGE, CHIPS, RESNET_50, encoder, mac
 from planner.perf.inference import evaluate_inference
 from planner.perf.model import Basis, Evaluation, Infeasible, InferenceWork, LatencyLimits, RejectionReason
 from planner.perf.samples import BATCHES, evaluate_samples
+from planner.perf.samples_loads import passes_of
 from planner.perf.samples_rates import COLUMN
 from planner.perf.samples_time import Loads, batch_seconds
+from planner.services.find_model import find_model
 
 
 def one(spec, hardware, work=None) -> Evaluation:
@@ -23,7 +25,7 @@ def one(spec, hardware, work=None) -> Evaluation:
 
 def loads(**given: float) -> Loads:
     """Return the loads of one row with one phase; figures that are not given are nought."""
-    of_row = {"width_bytes", "peak_flops", "bandwidth", "off_chip"}
+    of_row = {"width_bytes", "peak_flops", "bandwidth", "off_chip", "cache_bytes"}
     figures = {name: given.get(name, 0.0) for name in Loads.__slots__} | {"repeats": given.get("repeats", 1.0)}
     return Loads(**{n: np.array([v] if n in of_row else [[v]], dtype=np.float64) for n, v in figures.items()})
 
@@ -59,6 +61,40 @@ def test_batch_time_by_hand() -> None:
     assert batch_seconds(steps, slow, np.array([[8.0]]))[0, 0] == pytest.approx(11 * 1.7898e-3, rel=1e-4)
 
 
+def test_results_that_stay_in_the_cache_do_not_cross_memory() -> None:
+    # Memory alone: 10 products write 10e6 numbers of 2 bytes a sample, so 2 x 2 x 1e6 = 4 MB are live for one sample. A cache of 12 MB
+    # keeps 12 / (12 + 4) of them: 40 MB x 1/4 cross at 1 TB/s, 10 us. Eight samples: 32 MB live, 12/44 kept, 320 MB x 32/44: 232.7 us.
+    work = loads(
+        matrix_elements=10e6, products=10, width_bytes=2, peak_flops=1e15, bandwidth=1e12, off_chip=1, cache_bytes=12e6
+    )
+    reached = values(crossing=0.0, keeps=1.0, operator=0.0, launch=0.0)
+    found = batch_seconds(work, reached, np.array([[1.0, 8.0]]))[0]
+    assert found == pytest.approx([10e-6, 320e-6 * 32 / 44], rel=1e-6)
+    # Half of the rest crosses memory all the same; a chip without a cache keeps nothing.
+    half = batch_seconds(work, values(crossing=0.5, keeps=1.0, operator=0.0, launch=0.0), np.array([[1.0]]))[0, 0]
+    assert half == pytest.approx(40e-6 * (1 - 0.5 * 12 / 16))
+    bare = replace(work, cache_bytes=np.zeros(1))
+    assert batch_seconds(bare, reached, np.array([[8.0]]))[0, 0] == pytest.approx(320e-6)
+
+
+def test_operators_of_networks_are_counted() -> None:
+    # Launches of timm 1.0.31's networks under PyTorch 2.13, counted on the meta device: convolutions and products, all operators,
+    # element-wise results in 1e6, multiply-adds of depthwise convolutions in 1e9, at 224 x 224.
+    for name, products, operators, elementwise, grouped in (
+        ("resnet-50", 54, 174, 26.50, 0),
+        ("resnet-18", 21, 68, 5.755, 0),
+        ("convnext-tiny", 59, 137, 15.89, 0.1051),
+        ("convnext-large", 113, 263, 50.70, 0.3430),
+        ("swin-tiny", 77, 298, 31.90, 0),
+        ("swin-small", 149, 592, 51.42, 0),
+    ):
+        found = passes_of(find_model(name, None))[0]
+        assert found.products == products, name
+        assert found.operators == pytest.approx(operators, rel=0.03), name
+        assert found.elementwise_elements / 1e6 == pytest.approx(elementwise, rel=0.01), name
+        assert found.grouped_flops / 2e9 == pytest.approx(grouped, rel=1e-3), name
+
+
 def test_rates_and_waits_follow_from_the_batch_time() -> None:
     found = one(RESNET_50, machine("T4", 2), InferenceWork(precision="fp16"))
     seconds = next(t.value for t in found.performance.terms if t.name == "batch_time") / 1e3
@@ -86,21 +122,20 @@ PUBLISHED = [
 ]
 
 
-ROOM = {"ResNet-50 int8 L4": 1.9, "Whisper L40S": 1.7}
-"""L4 holds much of what layers write in its 48 MiB of cache, which is not modelled; Whisper was measured on L40S once."""
-
-
 @pytest.mark.parametrize("case", PUBLISHED, ids=[c[0] for c in PUBLISHED])
 def test_published_rates(case) -> None:
     _, spec, hardware, precision, measured = case
     found = one(spec, hardware, InferenceWork(precision=precision)).performance
-    factor = ROOM.get(case[0], 1.5)
-    assert measured / factor < found.rates.samples_per_s < measured * factor
-    assert (
-        found.rates.samples_per_s * found.low_factor
-        < 1.02 * measured
-        < 1.04 * found.rates.samples_per_s * found.high_factor
-    )
+    assert measured / 1.5 < found.rates.samples_per_s < measured * 1.5
+
+
+def test_published_rates_lie_in_intervals_of_80_percent() -> None:
+    inside = 0
+    for _, spec, hardware, precision, measured in PUBLISHED:
+        found = one(spec, hardware, InferenceWork(precision=precision)).performance
+        rate = found.rates.samples_per_s
+        inside += rate * found.low_factor < measured < rate * found.high_factor
+    assert inside >= 8  # of ten
 
 
 def test_published_latency_of_one() -> None:
@@ -247,7 +282,9 @@ def test_never_above_the_roofline(*, chip, devices, spec, engine) -> None:
     peak = max(v for k, v in peaks.items() if k in {"fp16", "bf16"}) * 1e12
     rate = found.performance.rates.samples_per_s / devices
     assert rate * spec.sample.flops < peak
-    assert rate * 2 * 2 * spec.sample.activation_elements < bandwidth * 1e9
+    assert (
+        rate / found.layout.batch * 2 * spec.parameters_total < bandwidth * 1e9
+    )  # weights once a batch; results may stay in cache
     assert found.layout.replicas_per_instance == devices
     assert found.layout.batch in BATCHES
     assert found.memory.fits

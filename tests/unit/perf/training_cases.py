@@ -205,6 +205,18 @@ CHIPS: dict[str, tuple[float, float, dict[str, float], float, float]] = {
 }
 
 
+ARCHITECTURES = {
+    3.7: "Kepler",
+    7.0: "Volta",
+    7.5: "Turing",
+    8.0: "Ampere",
+    8.6: "Ampere",
+    8.9: "Ada Lovelace",
+    9.0: "Hopper",
+}
+"""Of NVIDIA's chips by compute capability."""
+
+
 def machine(
     chip: str,
     devices: int = 1,
@@ -221,7 +233,7 @@ def machine(
     return Hardware(
         accelerator=chip,
         vendor="NVIDIA",
-        architecture="",
+        architecture=ARCHITECTURES[capability],
         kind=AcceleratorKind.GPU,
         devices=devices,
         fraction=1.0,
