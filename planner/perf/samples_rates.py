@@ -109,6 +109,8 @@ SLOTS = (
         levels={"many_model": 0.7, "many_chip": 0.5},
     ),
 )
+MEASURED_ONLY = frozenset({"served", "spread", "crowding"})
+"""Slots of how rows were measured, which the time of a batch does not know."""
 COLUMN = {slot.name: i for i, slot in enumerate(SLOTS)}
 
 
@@ -159,12 +161,15 @@ def factors(
     `log_seconds` takes values [rows, slots] and returns the log of the time of the batch in question.
     """
     points = parameters.points(keys, rows)
-    at = log_seconds(parameters.values_at(points))
-    slopes = np.empty_like(points)
-    for column in range(points.shape[1]):
-        moved = points.copy()
-        moved[:, column] += STEP
-        slopes[:, column] = (log_seconds(parameters.values_at(moved)) - at) / STEP
+    values = parameters.values_at(points)
+    at = log_seconds(values)
+    slopes = np.zeros_like(points)
+    for column, slot in enumerate(parameters.slots):
+        if slot.name in MEASURED_ONLY:
+            continue
+        moved = values.copy()
+        moved[:, column] = slot.link.reach(points[:, column] + STEP)
+        slopes[:, column] = (log_seconds(moved) - at) / STEP
     sd = np.sqrt(np.sum(slopes**2 * parameters.variances(keys, rows), axis=1) + parameters.noise_sd**2)
     novelty = novelty_of(parameters, keys, rows)
     low, high = bounds(parameters, np.ones(rows), sd, novelty)
