@@ -128,7 +128,8 @@ def slots() -> tuple[Slot, ...]:
                 link=log,
                 start=1.0,
                 start_sd=0.01,
-                levels={"sampled_class": 0.3, "sampled_model": 0.3, "source": 0.15, "group": 0.15},
+                # No level of sources or groups here: what they took was the engine's and the chip's, and a request, whose source is new, lost it.
+                levels={"sampled_class": 0.3, "sampled_model": 0.3},
             ),
         )
     }

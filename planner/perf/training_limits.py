@@ -11,7 +11,7 @@ PARTS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "launch": ("kernel launches", ("launch",), "the device waits for the host to launch kernels"),
     "tensor": ("tensor collectives", ("exposed_tensor", "exposed_context"), "collectives inside layers"),
     "bubble": (
-        "pipeline bubble",
+        "pipeline bubble and transfers",
         ("exposed_pipeline",),
         "(p - 1) micro-batches that fill and drain the pipeline, and sends",
     ),

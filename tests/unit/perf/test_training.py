@@ -387,7 +387,7 @@ def test_slow_network_is_named() -> None:
     )
     assert found.performance.rates.samples_per_s <= fast.performance.rates.samples_per_s
     starved = one(QWEN_7B, machine("A10G", 4, link=InterconnectKind.PCIE, link_gb_s=64, network_gbps=1), count=8)
-    assert any("data-parallel traffic takes" in note for note in starved.notes)
+    assert any("data-parallel traffic takes" in note or "transfers takes" in note for note in starved.notes)
 
 
 @pytest.mark.parametrize(
@@ -469,11 +469,12 @@ def test_checkpointing_costs_time_and_saves_memory(spec) -> None:
     assert 1.1 < ratio < 1.4
 
 
-# Images/s per accelerator in 16-bit mixed precision: NVIDIA DeepLearningExamples ResNet-50 v1.5 (V100 32 GB, A100 40 GB, one
-# accelerator). Tuned runs (channels last, fused input pipeline): other suites reach half to two thirds of them on the same cards.
+# ResNet-50 v1.5, PyTorch, images/s of one accelerator in fp16 mixed precision: NVIDIA DeepLearningExamples (V100 32 GB),
+# lambdal/deeplearning-benchmark (A100 SXM4 80 GB, H100 SXM5).
 IMAGES = [
     ("V100", machine("V100 SXM2 32GB"), 1156.0),
-    ("A100 40 GB", machine("A100 SXM4 40GB"), 2375.0),
+    ("A100 80 GB", machine("A100 SXM4 80GB"), 1582.0),
+    ("H100", machine("H100 SXM5 80GB"), 2790.0),
 ]
 
 
@@ -481,7 +482,8 @@ IMAGES = [
 def test_published_images(case) -> None:
     _, hardware, measured = case
     p = one(RESNET_50, hardware).performance
-    assert measured / 2 < p.rates.samples_per_s < measured
+    assert measured / 2 < p.rates.samples_per_s < 1.5 * measured
+    assert p.low_factor * p.rates.samples_per_s < measured < p.high_factor * p.rates.samples_per_s
 
 
 def test_published_batches_fill_the_card() -> None:
