@@ -326,6 +326,13 @@ class RateList(Paged):
     rates: list[RateRow]
 
 
+class Checkpoint(Shape):
+    """How a model is published."""
+
+    precision: str
+    weight_bytes: int
+
+
 class ModelFigures(Shape):
     """Sizes of one model."""
 
@@ -335,6 +342,7 @@ class ModelFigures(Shape):
     parameters_active: int
     kv_bytes_per_token: dict[str, int]
     weight_bytes: dict[str, int]
+    checkpoint: Checkpoint
     max_context: int | None
     source: str
 

@@ -297,6 +297,13 @@ def model_text(document: Document, *, width: int, colour: bool) -> str:
         for p, size in document["weight_bytes"].items()
         if size is not None
     ]
+    own = document["checkpoint"]
+    lines += [
+        (
+            f"as published, {own['precision']}",
+            f"{figure(own['weight_bytes'] / gib, 4)} GiB ({own['weight_bytes']:,} bytes)",
+        )
+    ]
     lines += [
         (f"KV cache per token, {p}", f"{size / 1024:,.6g} KiB ({size:,} bytes)")
         for p, size in document["kv_bytes_per_token"].items()

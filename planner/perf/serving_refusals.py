@@ -18,7 +18,9 @@ def out_of_memory(c: Candidate, required: float, concurrency: int, has: float) -
     requests = f" for {concurrency} requests" if concurrency > 1 else ""
     return Infeasible(
         reason=RejectionReason.OUT_OF_MEMORY,
-        detail=f"needs {needs:.1f} GiB{devices}{requests} in {c.form.weights}, {has:.1f} available",
+        detail="; ".join(
+            [f"needs {needs:.1f} GiB{devices}{requests} in {c.form.weights}, {has:.1f} available", *c.form.notes]
+        ),
         figures={
             "required_gib_per_accelerator": needs,
             "available_gib_per_accelerator": has,

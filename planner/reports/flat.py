@@ -164,7 +164,8 @@ MODEL_COLUMNS: tuple[str, ...] = (
         "kv_bytes_per_token.fp16",
         "kv_bytes_per_token.fp8",
     ),
-    *("weight_bytes.bf16", "weight_bytes.fp8", "weight_bytes.int4", "max_context", "source"),
+    *("weight_bytes.bf16", "weight_bytes.fp8", "weight_bytes.int4", "checkpoint.precision", "checkpoint.weight_bytes"),
+    *("max_context", "source"),
 )
 
 SCHEMA_COLUMNS: tuple[str, ...] = ("database", "revision", "expected_revision", "current")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from planner.models.counting import kv_bytes_per_token, weight_bytes
-from planner.models.spec import ModelSpec
+from planner.models.counting import weight_bytes
+from planner.models.spec import AttentionKind, ModelSpec
+from planner.perf.memory import kv_bytes_per_token
 from planner.perf.model import Evaluation, Term
+from planner.perf.precision import BITS_PER_WEIGHT, KV_BITS, stored_format
 from planner.recommend.model import Offer, Run, Serving, Sized
 from planner.recommend.offers import at_list, own_notes, parts_of
 from planner.recommend.request import EstimateRequest, RecommendRequest
@@ -22,7 +24,8 @@ from pricing.model import PurchaseOption
 from pricing.money import HOURS_PER_MONTH
 
 GIB = 2**30
-BYTES_OF = {"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "int4": 0.5, "fp4": 0.5}
+BYTES_OF = {name: bits / 8 for name, bits in BITS_PER_WEIGHT.items()} | {"int4": 0.5, "fp4": 0.5, "mxfp4": 0.5}
+"""Bytes of a converted number; of 4-bit formats without their scales, which `weight_bytes` counts."""
 WEIGHT_ORDER = ("fp32", "bf16")
 
 
@@ -40,14 +43,15 @@ def explanation_of(
 def unpriced_explanation(evaluation: Evaluation, *, spec: ModelSpec, accelerator: str | None) -> list[Term]:
     """Return the terms from the model to its rates, without money."""
     return [
-        *model_terms(spec, evaluation.layout.precision),
+        *model_terms(spec, evaluation.layout.precision, evaluation.layout.kv_precision),
         *memory_terms(evaluation, accelerator),
         *evaluation.performance.terms,
     ]
 
 
-def model_terms(spec: ModelSpec, precision: str) -> Iterator[Term]:
-    """Yield how the weights get their size: "1B is 4 GB in fp32, 7B is 15 GB in bf16" is parameters x bytes each."""
+def model_terms(spec: ModelSpec, precision: str, kv_precision: str | None = None) -> Iterator[Term]:
+    """Yield how the weights get their size: "1B is 4 GB in fp32, 7B is 15 GB in bf16" is parameters x bytes each; and the cache its."""
+    published = None if spec.quantization is None else stored_format(spec.quantization)
     yield Term(
         name="parameters_total",
         value=float(spec.parameters_total),
@@ -59,11 +63,12 @@ def model_terms(spec: ModelSpec, precision: str) -> Iterator[Term]:
     for name in dict.fromkeys((*WEIGHT_ORDER, precision)):
         if name not in BYTES_OF:
             continue
-        size = weight_bytes(spec, name)
+        size = weight_bytes(spec, None if name == published else name)
         plain = total * BYTES_OF[name]
         how = f"{total:,} parameters x {BYTES_OF[name]:g} bytes = {plain / 1e9:.2f} GB = {plain / GIB:.2f} GiB"
         if abs(size - plain) > plain * 1e-6:
-            how += f"; with what the scheme keeps at 16 bits and its scales {size / 1e9:.2f} GB"
+            kept = "the checkpoint" if name == published else "the scheme"
+            how += f"; with what {kept} keeps at 16 bits and its scales {size / 1e9:.2f} GB"
         if name == "fp32":
             how += " (so 1e9 parameters are 4 GB = 3.73 GiB)"
         yield Term(
@@ -74,17 +79,18 @@ def model_terms(spec: ModelSpec, precision: str) -> Iterator[Term]:
             source="arithmetic; GB is 1e9 bytes, GiB 2^30 bytes",
         )
     if spec.generates_tokens and any(a.cache_elements_per_token for a in spec.attention):
-        size = kv_bytes_per_token(spec)
+        bits = KV_BITS.get(kv_precision or "bf16", 16.0)
+        size = kv_bytes_per_token(spec, bits)
         parts = " + ".join(
             f"{a.count} layers x {a.cache_elements_per_token} elements"
             for a in spec.attention
-            if a.cache_elements_per_token
+            if a.cache_elements_per_token and a.kind is not AttentionKind.CROSS
         )
         yield Term(
             name="kv_bytes_per_token",
             value=float(size),
             unit="bytes",
-            formula=f"({parts}) x 2 bytes, keys and values together",
+            formula=f"({parts}) x {bits / 8:g} byte{'' if bits == 8 else 's'} ({kv_precision or 'bf16'}), keys and values together",
             source=spec.source,
         )
 

@@ -118,3 +118,24 @@ def test_bad_requests_name_their_field(request_, field):
 def test_every_field_has_an_option_for_the_flags_and_schema():
     for f in dataclasses.fields(EstimateRequest):
         assert f.metadata["option"].help
+
+
+def test_the_cache_of_an_explanation_is_as_wide_as_it_is_kept() -> None:
+    # Llama-3.1-8B: 32 layers x 8 heads x 128 x 2 = 65,536 numbers a token: 131,072 B in 16 bits, 65,536 in 8, 34,816 in 4.25.
+    for kv, size in ((None, 131_072), ("fp8", 65_536), ("int4", 34_816)):
+        found = estimate(model="8b", accelerator="h100", count=1, explain=True, kv_precision=kv)
+        (term,) = [t for t in found["explanation"] if t["name"] == "kv_bytes_per_token"]
+        assert term["value"] == size, kv
+
+
+def test_the_weights_of_an_explanation_are_those_of_the_checkpoint() -> None:
+    found = estimate(model="gpt-oss-20b", accelerator="h100", count=1, explain=True)
+    (term,) = [t for t in found["explanation"] if t["name"] == "weights_mxfp4"]
+    assert term["value"] * 2**30 / 1e9 == pytest.approx(13.76, abs=0.01)  # 13.76 GB of safetensors
+
+
+def test_a_refusal_says_why_it_is_in_another_format() -> None:
+    found = estimate(model="8b", accelerator="T4", count=1, precision="bf16")
+    (refused,) = found["rejections"]
+    assert "in fp16" in refused["detail"]
+    assert "T4 has no bf16: fp16 is used instead" in refused["detail"]
