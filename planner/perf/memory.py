@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from planner.models.counting import state_bytes_per_sequence
 from planner.models.spec import AttentionKind, AttentionLayers, ModelSpec, TensorClass, TensorGroup
-from planner.perf.engines import UNPAGED, residence_of
+from planner.perf.engines import UNPAGED, Residence, residence_of
 from planner.perf.model import Hardware, MemoryFit, MemoryLine
 from planner.perf.precision import Format, tensor_bits
 from pricing.model import AcceleratorKind
@@ -142,6 +142,34 @@ def kv_bytes_per_request(
     return (total + state_bytes_per_sequence(spec, tensor_parallel=tp)) * stage_share(spec, pp)
 
 
+def fragmentation_bytes(
+    spec: ModelSpec,
+    input_tokens: float,
+    output_tokens: float,
+    kv_bits: float,
+    tp: int,
+    *,
+    pp: int,
+    engine: str,
+    page_tokens: int,
+) -> float:
+    """Return the bytes of one device that a request's cache takes beyond its tokens.
+
+    Engines with pages (Kwon et al. 2023, arXiv:2309.06180): the last page of a sequence is half full on average, (page - 1) / 2 tokens.
+    Engines that keep a whole slot: what rounds the request up to it.
+    """
+    if page_tokens <= 1:
+        return 0.0
+    if engine in UNPAGED:
+        sizes = [
+            kv_bytes_per_request(spec, input_tokens, output_tokens, kv_bits, tp, pp=pp, page_tokens=p)
+            for p in (page_tokens, 1)
+        ]
+        return sizes[0] - sizes[1]
+    each = kv_bytes_per_token(spec, kv_bits, tp) + kv_bytes_per_token(spec, kv_bits, tp, cross=True)
+    return (page_tokens - 1) / 2 * each * stage_share(spec, pp)
+
+
 def whole_pages(tokens: float, page_tokens: int) -> float:
     """Return a length rounded up to whole pages of the cache."""
     return math.ceil(tokens / page_tokens) * page_tokens if page_tokens > 1 else tokens
@@ -266,16 +294,14 @@ def inference_memory(
     r = residence_of(engine, hardware.kind.value)
     reserve = reserve_of(spec, hardware, engine, tp=tp, ranks=tp * pp * groups)
     own = math.ceil(concurrency / groups)
-    request = kv_bytes_per_request(spec, input_tokens, output_tokens, kv_bits, tp, pp=pp, page_tokens=r.page_tokens)
+    request = kv_bytes_per_request(spec, input_tokens, output_tokens, kv_bits, tp, pp=pp)
+    lost = fragmentation_bytes(
+        spec, input_tokens, output_tokens, kv_bits, tp, pp=pp, engine=engine, page_tokens=r.page_tokens
+    )
     chunk = chunk_tokens(hardware, engine)
     tokens = (input_tokens + output_tokens) * own
     windows = "; windowed layers counted in full" if has_windows(spec) else ""
-    pages = ""
-    rounded = whole_pages(input_tokens + output_tokens, r.page_tokens)
-    if rounded != input_tokens + output_tokens:
-        pages = f", in whole {'slots' if engine in UNPAGED else 'pages'} of {r.page_tokens}: {rounded:g} each"
-    elif engine in UNPAGED:
-        pages = ", the whole length of each kept from its start (no paging)"
+    slots = ", the whole length of each kept from its start (no paging)" if engine in UNPAGED else ""
     of_group = f" of {groups} groups" if groups > 1 else ""
     group = ", group buffers" if tp * pp * groups > 1 else ""
     floor = f", {r.reserve_floor_gib:g} GiB at least with activations" if r.reserve_floor_gib else ""
@@ -285,7 +311,7 @@ def inference_memory(
         MemoryLine(
             name="kv_cache",
             gib=request * own / GIB,
-            note=f"{own} requests{of_group} x {input_tokens + output_tokens} tokens = {tokens} tokens at {kv_bits:g} bits{pages}{windows}",
+            note=f"{own} requests{of_group} x {input_tokens + output_tokens} tokens = {tokens} tokens at {kv_bits:g} bits{slots}{windows}",
         ),
         MemoryLine(
             name="activations",
@@ -297,6 +323,11 @@ def inference_memory(
             gib=reserve.runtime / GIB,
             note=f"{engine}: driver context and workspace{group}{floor}",
         ),
+        MemoryLine(
+            name="fragmentation",
+            gib=lost * own / GIB,
+            note=fragmentation_note(engine, r, own, input_tokens + output_tokens),
+        ),
     ]
     if reserve.graphs:
         lines.append(MemoryLine(name="graphs", gib=reserve.graphs / GIB, note=f"{engine}: captured CUDA graphs"))
@@ -305,10 +336,11 @@ def inference_memory(
 
     def longest(requests: int) -> int | None:
         return longest_context(
-            spec, room / requests - reserve.per_sequence, kv_bits, tp, pp=pp, page_tokens=r.page_tokens
+            spec, room / requests - reserve.per_sequence - part, kv_bits, tp, pp=pp, page_tokens=r.page_tokens
         )
 
-    each = request + reserve.per_sequence
+    part = 0.0 if engine in UNPAGED else lost
+    each = request + lost + reserve.per_sequence
     return MemoryFit(
         lines=tuple(lines),
         available_gib_per_accelerator=available_gib(hardware, engine, fixed),
@@ -317,6 +349,19 @@ def inference_memory(
         max_context_tokens=longest(own),
         max_context_tokens_of_one=longest(1),
     )
+
+
+def fragmentation_note(engine: str, r: Residence, requests: int, tokens: int) -> str:
+    """Return in words what of a cache holds no token."""
+    if engine in UNPAGED and r.page_tokens > 1:
+        return (
+            f"{requests} requests in whole slots of {r.page_tokens}: {whole_pages(tokens, r.page_tokens):g} tokens each"
+        )
+    if r.page_tokens > 1:
+        return f"{requests} requests x {(r.page_tokens - 1) / 2:g} tokens: the last page of {r.page_tokens} is half full on average"
+    if engine in UNPAGED:
+        return "slots are as long as asked; what the allocator's blocks lose lies in what is not filled"
+    return "pages of 1 token: none is left half full"
 
 
 def longest_context(

@@ -17,6 +17,7 @@ from planner.perf.memory import (
     cache_room_bytes,
     chunk_tokens,
     device_weights,
+    fragmentation_bytes,
     kv_bytes_per_request,
     reserve_of,
 )
@@ -88,15 +89,15 @@ class Plans:
         residence = residence_of(work.engine, c.hardware.kind.value)
         weights = self._weights_of(c.form, s)
         reserve = reserve_of(spec, c.hardware, work.engine, tp=s.tp, ranks=s.devices)
-        cache = kv_bytes_per_request(
-            spec, work.input_tokens, work.output_tokens, bits, s.tp, pp=s.pp, page_tokens=residence.page_tokens
-        )
+        lengths = (spec, work.input_tokens, work.output_tokens, bits, s.tp)
+        cache = kv_bytes_per_request(*lengths, pp=s.pp)
+        lost = fragmentation_bytes(*lengths, pp=s.pp, engine=work.engine, page_tokens=residence.page_tokens)
         return Plan(
             engine=work.engine,
             split=s,
             weights=weights,
             reserve=reserve,
-            request=cache + reserve.per_sequence,
+            request=cache + lost + reserve.per_sequence,
             residence=residence,
             chunk=chunk,
             shape=self._shape_of(c, bits),

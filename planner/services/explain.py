@@ -80,7 +80,7 @@ def model_terms(spec: ModelSpec, precision: str, kv_precision: str | None = None
         )
     if spec.generates_tokens and any(a.cache_elements_per_token for a in spec.attention):
         bits = KV_BITS.get(kv_precision or "bf16", 16.0)
-        size = kv_bytes_per_token(spec, bits)
+        cached = kv_bytes_per_token(spec, bits)
         parts = " + ".join(
             f"{a.count} layers x {a.cache_elements_per_token} elements"
             for a in spec.attention
@@ -88,7 +88,7 @@ def model_terms(spec: ModelSpec, precision: str, kv_precision: str | None = None
         )
         yield Term(
             name="kv_bytes_per_token",
-            value=float(size),
+            value=cached,
             unit="bytes",
             formula=f"({parts}) x {bits / 8:g} byte{'' if bits == 8 else 's'} ({kv_precision or 'bf16'}), keys and values together",
             source=spec.source,

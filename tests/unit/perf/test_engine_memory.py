@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from serving_cases import bad, good, instance, machine, model, one, types
 
 from planner.perf.engines import ENGINES, engine_table, residence_of
-from planner.perf.memory import available_gib, cache_room_bytes, chunk_tokens, kv_bytes_per_request, reserve_of
+from planner.perf.memory import (
+    available_gib,
+    cache_room_bytes,
+    chunk_tokens,
+    fragmentation_bytes,
+    kv_bytes_per_request,
+    reserve_of,
+)
 from planner.perf.model import Evaluation, Infeasible, RejectionReason
 from pricing.model import InterconnectKind
 
@@ -51,9 +62,10 @@ def test_llama_cpp_keeps_whole_slots_and_leaves_a_gib() -> None:
     found = good(
         spec, h, engine="llama.cpp", precision="q4_k_m", input_tokens=1000, output_tokens=100, max_concurrency=4
     )
-    (cache,) = [line for line in found.memory.lines if line.name == "kv_cache"]
-    assert cache.gib == 4 * 1280 * 131_072 / GIB  # 1,100 tokens in slots of 256
-    assert "slots of 256: 1280 each" in cache.note
+    lines = {line.name: line for line in found.memory.lines}
+    assert lines["kv_cache"].gib == 4 * 1100 * 131_072 / GIB
+    assert lines["fragmentation"].gib == 4 * 180 * 131_072 / GIB  # 1,100 tokens in slots of 256 take 1,280
+    assert "slots of 256: 1280 tokens each" in lines["fragmentation"].note
     assert found.memory.available_gib_per_accelerator == pytest.approx(22.0 - 1.0)
     weights = found.memory.lines[0].gib * GIB
     assert weights == pytest.approx(4.92e9, rel=0.01)  # Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf: 4.92 GB
@@ -101,6 +113,7 @@ def test_every_engine_has_its_behaviour_and_shows_it() -> None:
     assert {row.engine for row in engine_table()} == set(ENGINES)
     spec = model("llama-3.1-8b")
     told = {}
+    lost = {}
     for engine in ENGINES:
         h = instance("inf2.24xlarge") if engine == "neuron" else machine("L40S")
         found = one(spec, h, engine=engine, precision="q8_0" if engine == "llama.cpp" else None, max_concurrency=4)
@@ -109,14 +122,45 @@ def test_every_engine_has_its_behaviour_and_shows_it() -> None:
         assert names[:4] == ["weights", "kv_cache", "activations", "runtime_reserve"]
         assert found.memory.fits
         assert found.layout.engine == engine
-        told[engine] = (found.memory.available_is, names[4:])
-    assert told["vllm"] == ("0.9 of what a process can see", [])
+        assert names[4] == "fragmentation"
+        told[engine] = (found.memory.available_is, names[5:])
+        lost[engine] = round(found.memory.lines[4].gib * GIB / 4 / 131_072 * (1 if engine != "neuron" else 0), 6)
+    # Tokens of a request of 2,000 that its cache holds beyond them: half a page of 16 or 32 less half a token, a slot of 256.
+    assert lost == {
+        "vllm": 7.5,
+        "tensorrt-llm": 15.5,
+        "sglang": 0,
+        "tgi": 0,
+        "llama.cpp": 48,
+        "neuron": 0,
+        "pytorch": 0,
+    }
+    assert told["vllm"] == ("0.9 of what a process can see", ["graphs"])
     assert told["tensorrt-llm"] == (
         "weights and reserve, and 0.9 of what they leave of what a process can see",
         ["graphs"],
     )
     assert told["llama.cpp"] == ("what a process can see, less 1 GiB left free", [])
     assert told["tgi"][1] == told["sglang"][1] == ["graphs"]
+    assert told["pytorch"][1] == told["neuron"][1] == []
+
+
+def test_vllm_s_graphs_are_what_start_up_logs_say() -> None:
+    # "Graph capturing finished in ... took": 0.21 GiB (Llama-3.2-1B, vllm-project/vllm#11349), 0.36 (gpustack/runner#251), 0.65 (#21489).
+    logged = (0.21, 0.36, 0.65, 1.3)
+    fit = good(model("llama-3.1-8b"), machine("L4"), max_concurrency=8).memory
+    (graphs,) = [line for line in fit.lines if line.name == "graphs"]
+    assert min(logged) < graphs.gib < max(logged)
+    assert graphs.gib == pytest.approx(math.exp(sum(math.log(x) for x in logged) / len(logged)), rel=0.1)
+
+
+@given(length=st.integers(1, 40_000), page=st.sampled_from([16, 32]))
+def test_pages_lose_half_of_one_a_sequence(length: int, page: int) -> None:
+    # The mean over lengths of a whole page of ceil(n / page) x page - n.
+    spec = model("llama-3.1-8b")
+    lost = fragmentation_bytes(spec, length, 0, 16, 1, pp=1, engine="vllm", page_tokens=page)
+    mean = sum(-n % page for n in range(length, length + page)) / page
+    assert lost == pytest.approx(mean * 131_072, rel=1e-9)
 
 
 def test_the_room_bounds_what_an_engine_keeps_in_flight() -> None:
