@@ -25,6 +25,12 @@ DIMENSIONS: Mapping[str, Callable[[Figure], str]] = {
     "metric": lambda f: f.labels.metric,
 }
 """What errors are listed by, in the order of the document."""
+PARTS: Mapping[str, Mapping[str, str]] = {
+    "tpot_ms": {"tpot_ms": "tpot_steady_ms", "tpot_all_at_once_ms": "tpot_all_at_once_ms"},
+}
+"""Metrics that are told as a whole and in parts: whole -> label of a figure -> key of its part.
+
+Time per token where all requests start at once is a mean over a run that ends with few of them, and a matter of its own."""
 FURTHER = "metric"
 """The dimension that also has the figures beside the main one (TTFT, TPOT of a throughput row)."""
 
@@ -52,6 +58,7 @@ class Statistics:
     group_within_2x: float | None
     group_bias: float | None
     group_coverage_80: float | None
+    group_median_interval_factor: float | None
 
 
 NOTHING = Statistics(
@@ -70,6 +77,7 @@ NOTHING = Statistics(
     group_within_2x=None,
     group_bias=None,
     group_coverage_80=None,
+    group_median_interval_factor=None,
 )
 """The errors of no figures."""
 
@@ -108,6 +116,7 @@ def statistics(
     away = np.abs(ratio)
     within = (away <= np.log(2)).astype(np.float64)
     covered = None if low is None or high is None else ((low <= measured) & (measured <= high)).astype(np.float64)
+    widths = None if low is None or high is None else np.sqrt(high / low)
     return Statistics(
         rows=len(measured),
         groups=len(set(groups)),
@@ -117,13 +126,14 @@ def statistics(
         within_2x=float(within.mean()),
         bias=float(np.exp(quantile(ratio, 0.5))),
         coverage_80=None if covered is None else float(covered.mean()),
-        median_interval_factor=None if low is None or high is None else quantile(np.sqrt(high / low), 0.5),
+        median_interval_factor=None if widths is None else quantile(widths, 0.5),
         group_median_ape=quantile(ape, 0.5, weights),
         group_p90_ape=quantile(ape, 0.9, weights),
         group_p90_factor=float(np.exp(quantile(away, 0.9, weights))),
         group_within_2x=float(np.average(within, weights=weights)),
         group_bias=float(np.exp(quantile(ratio, 0.5, weights))),
         group_coverage_80=None if covered is None else float(np.average(covered, weights=weights)),
+        group_median_interval_factor=None if widths is None else quantile(widths, 0.5, weights),
     )
 
 
@@ -140,9 +150,15 @@ def of_figures(figures: Sequence[Figure]) -> Statistics:
 
 def listed(figures: Sequence[Figure]) -> dict[str, list[dict[str, object]]]:
     """Return the errors by each dimension: a list of {key, rows, groups, …}, most rows first; main figures, and by metric all."""
-    return {
+    out = {
         name: by_key([f for f in figures if f.main or name == FURTHER], key_of) for name, key_of in DIMENSIONS.items()
     }
+    for whole, parts in PARTS.items():
+        of = [f for f in figures if f.labels.metric in parts]
+        if len({f.labels.metric for f in of}) > 1:
+            others = [row for row in out[FURTHER] if row["key"] not in parts]
+            out[FURTHER] = sorted([*others, *_in_parts(of, whole, parts)], key=lambda row: -int(str(row["rows"])))
+    return out
 
 
 def by_key(figures: Sequence[Figure], key_of: Callable[[Figure], str]) -> list[dict[str, object]]:
@@ -152,3 +168,8 @@ def by_key(figures: Sequence[Figure], key_of: Callable[[Figure], str]) -> list[d
         found.setdefault(key_of(figure), []).append(figure)
     ordered = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
     return [{"key": key, **asdict(of_figures(each))} for key, each in ordered]
+
+
+def _in_parts(figures: Sequence[Figure], whole: str, parts: Mapping[str, str]) -> list[dict[str, object]]:
+    """Return the errors of all figures of a metric, then of each part."""
+    return [*by_key(figures, lambda _: whole), *by_key(figures, lambda f: parts[f.labels.metric])]

@@ -31,6 +31,8 @@ def test_errors_of_four_rows_by_hand() -> None:
     assert got.median_interval_factor == pytest.approx(
         np.median([np.sqrt(13 / 9), np.sqrt(9 / 7), np.sqrt(11 / 9), 2.0])
     )
+    # Rows of a weigh 1/3 each, that of b 1: by width they stand at 0, 4/3, 8/3 and 6, and the middle is at 3.
+    assert got.group_median_interval_factor == pytest.approx(0.9 * np.sqrt(13 / 9) + 0.1 * 2.0)
 
 
 def test_the_factor_sees_under_prediction_that_the_percentage_hides() -> None:
@@ -71,3 +73,20 @@ def test_only_the_list_by_metric_has_the_further_figures() -> None:
     assert [row["key"] for row in got["metric"]] == ["rate", "ttft_ms"]
     assert [row["rows"] for row in got["engine"]] == [1]
     assert list(got) == ["accelerator", "engine", "family", "precision", "parallelism", "metric"]
+
+
+def test_the_whole_of_a_metric_stands_before_its_parts() -> None:
+    def figure(metric: str, predicted: float) -> Figure:
+        labels = Labels(**{n: getattr(LABELS, n) for n in Labels.__dataclass_fields__} | {"metric": metric})
+        return Figure(row_id="1", main=False, labels=labels, measured=1.0, predicted=predicted, low=0.5, high=2.0, novelty="known source")  # fmt: skip
+
+    steady, at_once = [figure("tpot_ms", 1.1)] * 3, [figure("tpot_all_at_once_ms", 1.5)] * 2
+    got = {row["key"]: row for row in listed([*steady, *at_once])["metric"]}
+    assert {key: row["rows"] for key, row in got.items()} == {
+        "tpot_ms": 5,
+        "tpot_steady_ms": 3,
+        "tpot_all_at_once_ms": 2,
+    }
+    assert got["tpot_ms"]["p90_ape"] == pytest.approx(0.5)
+    assert got["tpot_steady_ms"]["p90_ape"] == pytest.approx(0.1)
+    assert [row["key"] for row in listed(steady)["metric"]] == ["tpot_ms"]
