@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from planner.calibration.model import Facts, Row
+from planner.calibration.sample_guesses import guess_of
 from planner.calibration.sample_models import Stated, Work, tokens_of, work_of
 from planner.calibration.sample_rows import (
     COMPILED,
@@ -52,6 +53,7 @@ NAMES = {  # names of benchmark suites -> names of configs
     "distilbert-base-cased-distilled-squad": "distilbert-base",
     "bert-large-cased": "bert-large",
 }
+QUOTED_UNIT = re.compile(r'unit of the source column: "([^"]*)"')
 MILLIONS = ("TensorFlow/Recommendation/NCF",)
 """Sources whose throughput is in 1e6 samples/s although the column does not say so: 1,024 pairs would take ten minutes."""
 RAW_OUTPUT_WORKERS = 2
@@ -123,10 +125,15 @@ def cases_of(row: Row, facts: Facts) -> Iterator[tuple[Case, bool]]:
     canonical = facts.accelerator_names.get(gpu.lower())
     chip = facts.accelerators.get(canonical or "")
     if chip is None or not chip.peak_tflops:
-        raise Unpredictable("unknown chip", gpu)
+        raise Unpredictable("unknown accelerator", gpu)
+    for column in ("batch_size", "gpus_total"):
+        if row.get(column, "").strip() and number(row[column]) is None:
+            raise Unpredictable("unreadable cell", f"{column} is {row[column]!r}", eligible=False)
     engine = engine_of(row, chip)
-    work = _work(row, facts, engine)
     form = format_of(row, chip, engine)
+    if form is None:
+        raise Unpredictable("format not supported", f"precision is {row['precision']!r}")
+    work = _work(row, facts, engine)
     share = share_of(gpu, chip)
     devices = int(number(row.get("gpus_total", "")) or 1)
     batch = number(row.get("batch_size", ""))
@@ -207,5 +214,12 @@ def _work(row: Row, facts: Facts, engine: str) -> Work:
     )
     work = work_of(NAMES.get(plain, plain), size, stated, facts)
     if work is None:
-        raise Unpredictable("unknown work", f"{name}: no multiply-adds stated, and no model of that name")
+        context = " ".join((row.get("scenario", ""), row.get("metric_name", ""), *QUOTED_UNIT.findall(notes)))
+        work = guess_of(plain, size, context, stated, facts)
+    if work is None:
+        raise Unpredictable(
+            "no stated shape",
+            f"{name}: no model of that name, no multiply-adds, no input size, no task",
+            eligible=False,
+        )
     return work

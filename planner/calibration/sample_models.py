@@ -31,6 +31,7 @@ class Work:
     passes: tuple[Pass, ...]
     units_per_item: float = 1.0
     source: str = ""
+    spread: float = 0.0  # standard deviation of the log of the work where it is a guess
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,6 +48,16 @@ COMPILED: Final = frozenset(
 )
 """Engines that replay a compiled program: the host launches no operator by itself."""
 FORMAT_WIDTH = {"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0, "int8": 1.0, "fp8": 1.0, "fp4": 1.0}
+FORMAT_WORDS = (  # the first that occurs; mixed precision computes its products in 16 bits
+    (("int8", "w8a8"), "int8"),
+    (("fp8", "float8", "e4m3"), "fp8"),
+    (("fp4", "float4"), "fp4"),
+    (("bf16", "bfloat16"), "bf16"),
+    (("fp16", "float16", "amp", "mixed", "half"), "fp16"),
+    (("tf32",), "tf32"),
+    (("fp32", "float32", "single"), "fp32"),
+)
+NOT_SAID = frozenset({"", "unspecified", "unknown", "n/a", "-", "none"})
 NEXT_FORMAT = {"fp4": "fp8", "fp8": "int8", "int8": "fp16", "bf16": "fp16", "tf32": "fp32", "fp16": "bf16"}
 """What a chip computes in that lacks a format."""
 MIG_COMPUTE, MIG_MEMORY = {"A30": 4}, {"A30": 4}
@@ -91,29 +101,24 @@ def is_mlperf(row: Row) -> bool:
     return "mlperf" in row.get("source", "").lower()
 
 
-def format_of(row: Row, chip: Accelerator, engine: str) -> str:
-    """Return the number format that the products are computed in.
+def format_of(row: Row, chip: Accelerator, engine: str) -> str | None:
+    """Return the number format that the products are computed in; None where the row names one that nobody knows.
 
     MLPerf states the format of the weights before the engine was built, or that of the input; submitters take the narrowest format
     that the accuracy target allows: 8 bits, but 16 for BERT's stricter target where a chip has no fp8.
     """
-    stated = row.get("precision", "").lower()
-    context = stated or row.get("notes", "").lower()
+    stated = row.get("precision", "").lower().strip()
+    if stated in NOT_SAID:
+        stated = ""
+    word = next((form for words, form in FORMAT_WORDS if any(each in stated for each in words)), None)
+    if stated and word is None:
+        return None
     if is_mlperf(row) and engine.startswith("tensorrt"):
         wide = "fp16" in stated and "int8" not in stated and row.get("model", "").lower() in {"bert", "whisper"}
         found = ("fp8" if "fp8" in chip.peak_tflops else "fp16") if wide else "fp8" if "fp8" in stated else "int8"
-    elif "int8" in context:
-        found = "int8"
-    elif "fp8" in context:
-        found = "fp8"
-    elif "bf16" in context:
-        found = "bf16"
-    elif "fp16" in context or "amp" in context or "mixed" in context or "half" in context:
-        found = "fp16"
-    elif "tf32" in context:
-        found = "tf32"
     else:
-        found = "fp32"
+        context = row.get("notes", "").lower()
+        found = word or next((form for words, form in FORMAT_WORDS if any(each in context for each in words)), "fp32")
     if chip.kind is AcceleratorKind.NEURON and found == "fp32":
         found = "bf16"  # its compiler casts matrix products
     return available(found, chip)

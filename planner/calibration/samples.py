@@ -14,7 +14,7 @@ from planner.calibration import hierarchy
 from planner.calibration.hierarchy import Problem
 from planner.calibration.model import Facts, Figure, Labels, Reading, Row, Skipped, Workload
 from planner.calibration.sample_cases import Case, Load, Unpredictable, cases_of
-from planner.perf.intervals import bounds, novelty_of
+from planner.perf.intervals import NEW_MODEL, bounds, novelty_of
 from planner.perf.parameters import Parameters
 from planner.perf.samples_rates import COLUMN, SLOTS, model_key
 from planner.perf.samples_time import Loads, batch_seconds
@@ -26,6 +26,8 @@ OFFLINE_S = 0.05
 OFFLINE_HALVES = 7
 """So often it is halved: the batch of the highest rate counts, which is a smaller one where results of a larger leave the cache."""
 MOST_OFFLINE = 2048.0
+GUESSED_WEIGHT = 0.1
+"""Weight in a fit of rows whose work is a guess: they say little of the chip."""
 
 
 def read(rows: Sequence[Row], facts: Facts) -> Reading:
@@ -166,6 +168,11 @@ class Forward:
         return np.asarray(np.log(np.where(self.is_latency, latency_ms, rate)), dtype=np.float64)
 
 
+def guessed(cases: Sequence[Case]) -> Array:
+    """Return by how much the work of each case may be off: standard deviations of its log; 0 where it is known."""
+    return np.array([c.work.spread for c in cases], dtype=np.float64)
+
+
 def problem(reading: Reading) -> Problem:
     """Return the fit that the cases pose."""
     cases: list[Case] = list(reading.cases)  # type: ignore[arg-type]  # ours
@@ -176,7 +183,7 @@ def problem(reading: Reading) -> Problem:
         forward=Forward(cases),
         log_measured=np.log(np.asarray(reading.measured, dtype=np.float64)),
         groups=[each.group for each in reading.labels],
-        weights=np.where(np.asarray(reading.main), 1.0, 0.3),
+        weights=np.where(np.asarray(reading.main), 1.0, 0.3) * np.where(guessed(cases) > 0, GUESSED_WEIGHT, 1.0),
     )
 
 
@@ -187,7 +194,10 @@ def figures(reading: Reading, parameters: Parameters) -> list[Figure]:
     posed = problem(reading)
     log_predicted, sd = hierarchy.predict(posed, parameters)
     predicted = np.exp(log_predicted)
+    spread = guessed(reading.cases)  # type: ignore[arg-type]  # ours
+    sd = np.sqrt(sd**2 + spread**2)
     novelty = novelty_of(parameters, posed.keys, len(predicted))
+    novelty = [NEW_MODEL if own else told for own, told in zip(spread > 0, novelty, strict=True)]
     low, high = bounds(parameters, predicted, sd, novelty)
     return [
         Figure(

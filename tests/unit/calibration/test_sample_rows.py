@@ -113,16 +113,53 @@ def test_rows_that_say_too_little_are_skipped_with_the_reason() -> None:
         row(row_id="1", metric_value=""),
         row(row_id="2", metric_name="time_to_train"),
         row(row_id="3", gpu="Abacus 9000"),
-        row(row_id="4", model="mystery"),
+        row(row_id="4", model="mystery", input_size=""),
+        row(row_id="5", precision="fp99"),
+        row(row_id="6", batch_size="abc"),
+        row(row_id="7", gpus_total="some"),
     ]
     reading = samples.read(rows, shipped_facts())
     assert not reading.cases
     assert [(s.row_id, s.reason, s.eligible) for s in reading.skipped] == [
         ("1", "no figure", False),
         ("2", "unknown metric", False),
-        ("3", "unknown chip", True),
-        ("4", "unknown work", True),
+        ("3", "unknown accelerator", True),
+        ("4", "no stated shape", False),
+        ("5", "format not supported", True),
+        ("6", "unreadable cell", False),
+        ("7", "unreadable cell", False),
     ]
+
+
+@pytest.mark.parametrize(
+    ("cells", "most", "least"),
+    [  # multiply-adds of a sample, 1e9: networks of that task that are not the one that stands for it
+        ({"input_size": "seq 128"}, 40.0, 5.0),  # BERT-large 39, DistilBERT 5.4 (85e6 and 302e6 matrix numbers x 128)
+        ({"input_size": "224x224", "model": "acme/resnet-mystery"}, 11.6, 1.8),  # ResNet-18 to -152 (torchvision)
+        ({"input_size": "Criteo"}, 4.4, 0.6),
+        ({"input_size": "1024x1024, 30 steps"}, 300_000.0, 60_000.0),  # SDXL: 6.0e12 FLOPs a pass, two a step
+        ({"input_size": "", "notes": 'unit of the source column: "Throughput Avg [img/s]"'}, 60.0, 0.3),
+    ],
+)
+def test_a_model_that_nobody_knows_is_priced_by_its_task(cells: dict[str, str], most: float, least: float) -> None:
+    found = case(**({"model": "acme/mystery"} | cells)).work
+    assert least < sum(p.repeats * (p.flops + p.grouped_flops) for p in found.passes) / 2e9 < most
+    assert found.spread >= 0.5
+
+
+def test_stated_parameters_say_how_much_an_unknown_encoder_computes() -> None:
+    """RoBERTa-base is nearest: 85e6 matrix numbers of 124.6e6 parameters, so 2 x 85e6 x 128 FLOPs and attention; 1.2 times the parameters, 1.2 times that."""
+    found = case(model="acme/mystery", input_size="seq 128", params_m="149.5").work
+    assert found.passes[0].flops == pytest.approx(1.2 * (2 * 85.05e6 * 128 + 4 * 768 * 12 * 128**2), rel=0.02)
+    assert found.passes[0].weights == pytest.approx(149.5e6)
+
+
+def test_what_is_guessed_has_a_wide_interval_and_says_so() -> None:
+    rows = [row(), row(model="acme/mystery")]
+    known, guess = samples.figures(samples.read(rows, shipped_facts()), shipped("samples"))
+    assert guess.novelty == "new model"
+    assert known.high / known.low < 4
+    assert guess.high / guess.low > 9
 
 
 def test_server_rows_are_no_peak() -> None:
