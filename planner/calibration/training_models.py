@@ -2,14 +2,16 @@
 
 `training_models.csv`, first matching pattern: `like` names a shipped config; else layers, hidden size and so on give a transformer; else
 forward GFLOPs and millions of elements written by matrix products give an item (an image, a sentence, a clip). Names that nothing there
-matches are asked of the shipped configs, of the table of image models, and last of the row's parameter counts.
+matches are asked of the shipped configs, of the table of image models, and last of what the row states: see `stated_model`.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import math
 import re
+import statistics
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
@@ -41,9 +43,14 @@ class TrainingModel:
 
 
 def training_model(row: Row, facts: Facts) -> TrainingModel | None:
-    """Return the model of a row; None where neither its name nor its size says enough."""
+    """Return the model of a row; None where neither its name nor its size says enough.
+
+    Raises
+    ------
+    ValueError
+        Nobody knows the name, and the row does not say what one item is.
+    """
     name = re.sub(r"[\s_]+", " ", row.get("model", "").strip().lower())
-    total, active = _number(row.get("params_b")), _number(row.get("active_params_b"))
     for pattern, entry in _patterns():
         if pattern.search(name):
             return _of_entry(entry, facts)
@@ -54,13 +61,93 @@ def training_model(row: Row, facts: Facts) -> TrainingModel | None:
     found = facts.find_model(plain) if plain else None
     if found is not None:
         return TrainingModel(spec=found, work=work_class(found), tokens=None, units=1.0, pixels=None, batch=None)
-    if total is None or (row.get("image_size") and not row.get("seq_len")):
+    return stated_model(row)
+
+
+IMAGE_UNITS = ("image", "volume")
+TOKEN_UNITS = ("token", "flop", "%", "gb", "gib")
+"""Words of units whose figures need no length of an item to be near: a rate of tokens, a share of the peak; memory asks for one later."""
+CLIP_FRAMES = 800
+"""Frames of a clip, where a unit counts frames: about ten seconds of speech at 80 a second, each as a token."""
+STATED_PIXELS = 224
+
+
+def stated_model(row: Row) -> TrainingModel | None:
+    """Return a model of which only the row's own figures are known; None where they say no size.
+
+    Images (by unit, or by a size without a sequence length): multiply-adds and written elements of an image by the parameters, as image
+    models in general have them (`_law`), times the area. Else a transformer of so many parameters (`spec_from_params`), with a
+    sequence as stated, a frame of the unit as one token.
+
+    Raises
+    ------
+    ValueError
+        An item without a length that is neither: sentences, records, users and so on.
+    """
+    total, active = _number(row.get("params_b")), _number(row.get("active_params_b"))
+    if total is None:
         return None
+    unit, length = row.get("unit", "").lower(), row.get("seq_len", "").strip()
+    image = any(word in unit for word in IMAGE_UNITS) or bool(row.get("image_size", "").strip())
+    if image and not length:
+        return _stated_image(row.get("model", "").strip(), total * 1e3, row.get("image_size", ""))
+    frames = "frame" in unit and not length
+    if not (length or frames or any(word in unit for word in TOKEN_UNITS)):
+        raise ValueError(f"no sequence length, no image size, and one of {unit or 'nothing'} may be anything")
     try:
         spec = routed_shape(total, active) if active and active < 0.9 * total else spec_from_params(total * 1e9)
     except ModelError:
         return None
-    return TrainingModel(spec=spec, work=work_class(spec), tokens=None, units=1.0, pixels=None, batch=None)
+    return TrainingModel(
+        spec=spec,
+        work=work_class(spec),
+        tokens=CLIP_FRAMES if frames else None,
+        units=float(CLIP_FRAMES) if frames else 1.0,
+        pixels=None,
+        batch=None,
+    )
+
+
+def _stated_image(name: str, params_m: float, size: str) -> TrainingModel:
+    """Return an image model by its millions of parameters, at a size as "224", "800x1333" or "128x128x128"."""
+    sides = [float(side) for side in re.findall(r"\d+(?:\.\d+)?", size)] or [float(STATED_PIXELS)]
+    area = math.prod(sides) if len(sides) > 1 else sides[0] ** 2
+    if not 1 <= area <= LARGEST_AREA:
+        raise ValueError(f"image_size is {size!r}")
+    scale = area / STATED_PIXELS**2
+    gmacs, mactivations, operations = (
+        factor * params_m**exponent for factor, exponent in (_law(column) for column in LAWS)
+    )
+    spec = item_spec(
+        name,
+        flops=2e9 * gmacs * scale,
+        elements=1e6 * mactivations * scale,
+        parameters=1e6 * params_m,
+        blocks=max(1, round(operations / OPERATIONS_PER_BLOCK)),
+        source="parameters and image size as stated",
+    )
+    return TrainingModel(spec=spec, work="conv", tokens=None, units=1.0, pixels=None, batch=None)
+
+
+LAWS = ("gmacs", "mactivations", "operations")
+LARGEST_AREA = 1e10
+
+
+@lru_cache(maxsize=8)
+def _law(column: str) -> tuple[float, float]:
+    """Return (a, b) of column = a·(10⁶ parameters)^b at 224 x 224, by least squares in logs over the table of image models.
+
+    Image models scatter about it by a factor of 1.6 (multiply-adds), 1.6 (elements) and 1.9 (operations).
+    """
+    rows = [row for models in _image_models().values() for row in models]
+    x = [math.log(float(row["params_m"])) for row in rows]
+    per_area = column != "operations"
+    y = [
+        math.log(float(row[column])) - (2 * math.log(float(row["pixels"]) / STATED_PIXELS) if per_area else 0.0)
+        for row in rows
+    ]
+    slope, cut = statistics.linear_regression(x, y)
+    return math.exp(cut), slope
 
 
 @lru_cache(maxsize=1)

@@ -41,6 +41,13 @@ PIPELINE_FULL = 8
 USUAL_TOKENS = 8192.0
 """Tokens a device trains at once where neither micro-batch nor global batch is given."""
 LARGEST, LONGEST, MOST_DEVICES = 1e15, 1e8, 1e7
+COUNTS = ("gpu_count", "nodes", "seq_len", "micro_batch", "global_batch", "params_b", "active_params_b")
+"""Columns that hold a number or nothing."""
+FORMAT = re.compile(
+    r"(?<![a-z0-9])(?:(?:mx|nv)?fp4|(?:mx)?fp8|int[48]|tf32|fp32|fp16|bf16|float(?:16|32)|bfloat16|half|single|mixed|(?:auto)?cast|amp|nf4)"
+    r"(?![0-9])"
+)
+"""Words of a precision that say a format of training."""
 CONTAINER = re.compile(r"\b(2\d)\.(0[1-9]|1[0-2])\b")
 """Year and month of a container release in a framework's text."""
 EPOCH_ITEMS = {"alpaca-2k": 2000.0}
@@ -99,27 +106,35 @@ def case_of(row: Row, facts: Facts) -> TrainingCase | Skipped:
         return skipped("unit not stated", row.get("model", ""))
     measured = number(row.get("metric_value"))
     if measured is None:
-        return skipped("no value", row.get("metric_value", ""), eligible=False)
+        return skipped("no figure", row.get("metric_value", ""), eligible=False)
     chip = _chip(row.get("gpu", ""), facts)
     if chip is None:
         return skipped("unknown accelerator", row.get("gpu", ""))
-    if chip.memory_bandwidth_gb_s is None:
-        return skipped("accelerator without a bandwidth", chip.name)
-    model = training_model(row, facts)
+    if chip.memory_bandwidth_gb_s is None or not chip.peak_tflops:
+        return skipped("accelerator without datasheet figures", chip.name)
+    odd = next((column for column in COUNTS if row.get(column, "").strip() and number(row[column]) is None), None)
+    if odd is not None:
+        return skipped("unreadable cell", f"{odd} is {row[odd]!r}", eligible=False)
+    try:
+        model = training_model(row, facts)
+    except ValueError as e:
+        return skipped("no stated shape", f"{row.get('model', '')}: {e}", eligible=False)
     if model is None:
         return skipped("unknown model", row.get("model", ""))
     precision = precision_of(row.get("precision", ""), chip)
+    if precision is None:
+        return skipped("format not supported", f"precision is {row['precision']!r}")
     try:
         peak, wide = peaks_of(chip.peak_tflops, precision)
     except LookupError as e:
-        return skipped("accelerator without a peak", f"{chip.name}: {e}")
+        return skipped("format not supported", f"{chip.name}: {e}")
     if metric == "epoch_min" and _epoch_items(row) is None:
         return skipped("epoch of unknown length", eligible=False)
     method = method_of(row)
     spec = at_pixels(model, number(row.get("image_size")))
     tokens = _tokens(row, model, spec)
     if tokens is None or not 1 <= tokens <= LONGEST:
-        return skipped("no sequence length stated", row.get("model", ""), eligible=False)
+        return skipped("no lengths stated", row.get("model", ""), eligible=False)
     training = TrainingWork(
         method=method,
         sequence_length=int(tokens),
@@ -223,9 +238,14 @@ def _chip(name: str, facts: Facts) -> Accelerator | None:
     return found or facts.accelerators.get(facts.accelerator_names.get(plain.lower(), ""))
 
 
-def precision_of(text: str, chip: Accelerator) -> str:
-    """Return the format that the blocks train in, by our names; "mixed" is 16-bit, and Neuron's fp32 runs reduced matrix products."""
-    word = text.lower()
+def precision_of(text: str, chip: Accelerator) -> str | None:
+    """Return the format that the blocks train in, by our names; None for words that name none.
+
+    "mixed" and silence are 16-bit, and Neuron's fp32 runs reduced matrix products.
+    """
+    word = text.strip().lower()
+    if word and not FORMAT.search(word):
+        return None
     if "fp4" in word and "fp8" not in word:
         return "fp4"
     if "fp8" in word:
@@ -234,9 +254,9 @@ def precision_of(text: str, chip: Accelerator) -> str:
         return "int8"
     if "tf32" in word or (word.startswith("fp32") and chip.kind is AcceleratorKind.NEURON):
         return "tf32"
-    if word.startswith("fp32"):
+    if word.startswith(("fp32", "float32", "single")):
         return "fp32"
-    wanted = "fp16" if "fp16" in word else "bf16"
+    wanted = "fp16" if re.search(r"(?<!b)(?:fp16|float16|half)", word) else "bf16"
     return wanted if wanted in chip.peak_tflops else ("fp16" if "fp16" in chip.peak_tflops else "bf16")
 
 

@@ -159,6 +159,57 @@ def test_unknown_models_fall_back_to_their_size() -> None:
     assert found.spec.parameters_total == pytest.approx(9e9, rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("size", "area"), [("224", 224 * 224), ("384", 384 * 384), ("800x1333", 800 * 1333), ("", 224 * 224)]
+)
+def test_unknown_image_models_fall_back_to_parameters_and_area(size: str, area: int) -> None:
+    """ResNet-50 (25.6e6 parameters, 4.1e9 multiply-adds at 224, He et al. 2016) under another name: image models scatter by 1.6 about the law."""
+    found = case(
+        model="acme/Novel-1", params_b="0.0256", metric_name="samples_s", unit="images/s (global)", image_size=size, task="train",
+        precision="fp16-amp", gpu_count="8", micro_batch="64",
+    )  # fmt: skip
+    assert found.spec.sample is not None
+    assert found.spec.sample.flops == pytest.approx(2 * 4.1e9 * area / 224**2, rel=0.6)
+    assert found.scale == 8 * 64  # images of a step
+
+
+def test_unknown_models_of_frames_are_counted_by_frame() -> None:
+    found = case(
+        model="acme/Speaks", params_b="0.028", metric_name="samples_s", unit="mel frames/s (global)", micro_batch="4"
+    )
+    assert found.scale == pytest.approx(4 * float(np.asarray(found.work.tokens)))
+
+
+@pytest.mark.parametrize("unit", ["records/s (global)", "users/s (global)", "sequences/s (global)"])
+def test_items_that_nothing_describes_have_no_shape(unit: str) -> None:
+    found = case_of(row(model="acme/Novel-2", params_b="0.03", metric_name="samples_s", unit=unit), shipped_facts())
+    assert isinstance(found, Skipped)
+    assert found.reason == "no stated shape"
+    assert not found.eligible
+
+
+def test_rows_of_new_names_are_predicted_like_rows_of_known_ones() -> None:
+    """The shipped rows under names that nobody knows: whatever states its parameters and a shape still gets a figure."""
+    rows = [
+        {**each, "model": f"acme/Novel-{i}"}
+        for i, each in enumerate(shipped_measurements(Workload.TRAINING).rows)
+        if each["params_b"] and (each["seq_len"] or each["image_size"]) and "as published" not in each["unit"]
+    ]
+    reading = training.read(rows, shipped_facts())
+    assert len(reading.cases) > 1000
+    assert [s.reason for s in reading.skipped if s.eligible] == []
+
+
+@pytest.mark.parametrize(
+    ("precision", "reason"),
+    [("fp99", "format not supported"), ("soup", "format not supported"), ("fp8", None), ("", None)],
+)
+def test_formats_that_nobody_knows_are_not_taken_for_16_bit(precision: str, reason: str | None) -> None:
+    cells = {"model": "Someone-9B", "params_b": "9", "seq_len": "4096", "micro_batch": "1"}
+    found = case_of(row(**cells, metric_name="tokens_s_gpu", precision=precision), shipped_facts())
+    assert (found.reason if isinstance(found, Skipped) else None) == reason
+
+
 def test_nearly_every_eligible_row_is_predicted_and_none_beyond_the_peak() -> None:
     rows = shipped_measurements(Workload.TRAINING).rows
     reading = training.read(rows, shipped_facts())
@@ -175,10 +226,12 @@ def test_nearly_every_eligible_row_is_predicted_and_none_beyond_the_peak() -> No
 @pytest.mark.parametrize(
     "column", ["gpu_count", "nodes", "seq_len", "micro_batch", "global_batch", "params_b", "metric_value"]
 )
-def test_odd_cells_are_read_as_silence_or_skipped(column: str, cell: str) -> None:
+def test_odd_cells_are_a_reason_of_their_own(column: str, cell: str) -> None:
     cells = {
         "model": "Someone-9B", "params_b": "9", "seq_len": "4096", "micro_batch": "1", "gpu_count": "8", "nodes": "1", "global_batch": "64",
         "metric_name": "tokens_s_gpu", "metric_value": "1000", "strategy": "megatron tp/pp + dp",
     }  # fmt: skip
     found = case_of(row(**{**cells, column: cell}), shipped_facts())
-    assert isinstance(found, Skipped) or (found.scale > 0 and np.isfinite(found.scale))
+    assert isinstance(found, Skipped)
+    assert found.reason == ("no figure" if column == "metric_value" else "unreadable cell")
+    assert repr(cell) in found.detail or column == "metric_value"
