@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 DATA_DIR_VARIABLE = "PLANNER_DATA_DIR"
 DATABASE_VARIABLE = "PLANNER_DATABASE_URL"
 DATABASE_FILE = "planner.sqlite"
-OWN_ROWS = "calibration/own_rows_{workload}.csv"
-"""Measurements that `planner validate --recalibrate` took in, in the data directory."""
+OWN_ROWS, OWN_FIT = "calibration/own_rows_{workload}.csv", "calibration/own_{workload}.json"
+"""Measurements that `planner validate --recalibrate` took in, and the parameters fitted to them, in the data directory."""
 SNAPSHOT_SUFFIX = ".sqlite"
 MOST_OPEN = 8
 """Snapshots that a process keeps open at most, besides those in use: the newest, and those of days that are asked about."""
@@ -289,14 +289,23 @@ def open_evidence() -> Evidence:
     from planner.services.evidence import Evidence
     from planner.silicon import installed_version
 
-    own = {}
+    version = installed_version()
+    return Evidence(
+        own=_own_files(OWN_ROWS),
+        fitted=_own_files(OWN_FIT),
+        predictor=None if version is None else _operator_tables(version),
+    )
+
+
+def _own_files(name: str) -> dict[str, bytes]:
+    """Return the user's own files of this name in the data directory, by workload."""
+    found = {}
     for workload in ("serving", "samples", "training"):
         try:
-            own[workload] = (data_dir() / OWN_ROWS.format(workload=workload)).read_bytes()
+            found[workload] = (data_dir() / name.format(workload=workload)).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             continue
-    version = installed_version()
-    return Evidence(own=own, predictor=None if version is None else _operator_tables(version))
+    return found
 
 
 @lru_cache(maxsize=1)

@@ -9,13 +9,22 @@ Algorithmic Learning in a Random World; Lei et al. 2018, Distribution-Free Predi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from planner.calibration.folds import LeftOut, Predictions
 from planner.calibration.statistics import quantile
-from planner.perf.intervals import KNOWN_SOURCE, NEW_CHIP, NEW_MODEL, NEW_SOURCE, bounds, novelty_of
+from planner.perf.intervals import (
+    KNOWN_SOURCE,
+    NEW_CHIP,
+    NEW_MODEL,
+    NEW_SOURCE,
+    NEW_SOURCE_AND_CHIP,
+    bounds,
+    novelty_of,
+)
 from planner.perf.parameters import IntervalRow
 
 __all__ = ["FEWEST_GROUPS", "FEWEST_ROWS", "bounds", "conformal", "halves", "multiples", "novelty_of"]
@@ -31,6 +40,13 @@ SHOWN_BY: Mapping[str, tuple[LeftOut, ...]] = {
 }
 """Which ways of leaving out show the errors of a class; all where it is not named. A row of a known source whose whole chip or model was
 left out errs more than the next group of that source does."""
+NO_NARROWER: Mapping[str, tuple[str, ...]] = {
+    NEW_SOURCE: (KNOWN_SOURCE,),
+    NEW_CHIP: (KNOWN_SOURCE,),
+    NEW_MODEL: (KNOWN_SOURCE,),
+    NEW_SOURCE_AND_CHIP: (KNOWN_SOURCE, NEW_SOURCE, NEW_CHIP),
+}
+"""Of whom a class knows less than others do, it takes no smaller multiples, however well its few rows happened to be met."""
 FEWEST_ROWS, FEWEST_GROUPS = 20, 4
 """A class with fewer left-out rows or groups gets no multiples of its own: those of the next wider class hold for it."""
 
@@ -67,7 +83,17 @@ def conformal(
             low, high = multiples(np.array(values))
             # An interval holds the prediction itself, whatever the bias of a class.
             out[name] = IntervalRow(low=min(low, -0.05), high=max(high, 0.05), rows=len(values), groups=count)
-    return out
+    return {
+        name: _no_narrower(row, [out[n] for n in NO_NARROWER.get(name, ()) if n in out]) for name, row in out.items()
+    }
+
+
+def _no_narrower(row: IntervalRow, than: Sequence[IntervalRow]) -> IntervalRow:
+    return (
+        replace(row, low=min(row.low, *(o.low for o in than)), high=max(row.high, *(o.high for o in than)))
+        if than
+        else row
+    )
 
 
 def halves(groups: Sequence[str], seed: int = 0) -> npt.NDArray[np.bool_]:

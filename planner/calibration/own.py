@@ -1,15 +1,16 @@
 """A user's own measurements on top of the shipped parameters, which stay as they are: few shifts, held by what the shipped fit expects of them.
 
-    x(row) = x_shipped(row, source unknown) + shift_own + shift_chip + shift_engine
+    x(row) = x_shipped(row, source unknown) + shift_own + shift_chip + shift_engine + shift_group
 
-`shift_own` is how the user's set-up as a whole leans (the shipped fit knows how far sources lean: that is its prior spread), the others
-how their chips and engines differ from ours. Nothing else moves, so that ten rows cannot bend the physics. The result is a parameter
-set in which the source of a user's request ("") is known.
+`shift_own` is how the user's set-up as a whole leans: at least the parameters in `LEANING`, which scale its times, as far as sources lean;
+the others how their chips and engines differ from ours, each held as firmly as the shipped fit knows it; groups (source, model,
+accelerator) scatter as ours do, and are not kept. Nothing else moves, so that ten rows cannot bend the physics. The result is a parameter set in
+which the source of a user's request ("") is known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,8 +20,8 @@ from planner.calibration import hierarchy
 from planner.calibration.folds import FOLDS, fold_of
 from planner.calibration.hierarchy import Mask, Problem, values_of
 from planner.calibration.statistics import Statistics, statistics
-from planner.perf.intervals import SOURCE_LEVEL, bounds, novelty_of
-from planner.perf.parameters import Deviation, Link, Parameters, Slot
+from planner.perf.intervals import bounds, novelty_of
+from planner.perf.parameters import SOURCE_LEVEL, Deviation, Link, Parameters, Slot
 
 Array = npt.NDArray[np.float64]
 
@@ -28,6 +29,14 @@ ASKED = ""
 """The source key of a user's request, and of nobody else."""
 SHIFTED = ("chip", "engine")
 GROUP_LEVEL = "group"
+LEANING = {
+    "serving": ("set_up",),
+    "samples": ("pace",),
+    "training": ("matmul_share", "expert_share", "attention_share", "traffic_share"),
+}
+"""Parameters that scale the times of a workload, whether or not sources of the shipped fit were given leans in them."""
+LEAN_SD = 0.3
+"""How far a set-up may lean in them, log: repeats of the same work differ by 1.2 to 1.45 between sources (`planner.calibration noise`)."""
 ROUNDS = 8
 FEWEST_ROWS = 8
 
@@ -57,30 +66,53 @@ def shifted(problem: Problem, shipped: Parameters, *, used: Mask | None = None) 
     mine = asked(problem)
     rows = len(mine.log_measured)
     base = shipped.points(mine.keys, rows)
-    slots = tuple(_shift_of(slot, shipped) for slot in shipped.slots)
+    names = {level: sorted({key for key in mine.keys.get(level, ()) if key}) for level in SHIFTED}
+    slots = tuple(_shift_of(slot, shipped, names) for slot in shipped.slots)
+    # A level of its own for each key, as what is known of one key differs from what is known of another.
+    alone = {GROUP_LEVEL: list(problem.groups)} | {
+        _alone(level, key): [each if each == key else "" for each in mine.keys[level]]
+        for level, keys in names.items()
+        for key in keys
+    }
 
     def forward(factors: Array) -> Array:
         return problem.forward(values_of(shipped.slots, base + np.log(factors)))
 
     shifts = hierarchy.fit(
-        replace(mine, slots=slots, forward=forward),
+        replace(mine, keys=alone, slots=slots, forward=forward),
         used=used,
         spreads={(slot.name, level): sd for slot in slots for level, sd in slot.levels.items()},
         noise_sd=shipped.noise_sd,
         rounds=ROUNDS,
     )
+    leaning = {slot.name: _lean_sd(slot, shipped) for slot in shipped.slots if _leans(slot, shipped)}
     deviations = dict(shipped.deviations)
-    for slot in shipped.slots:
-        if SOURCE_LEVEL in slot.levels:
-            deviations[slot.name, SOURCE_LEVEL, ASKED] = Deviation(
-                x=shifts.centres[slot.name], sd=shifts.centre_sds[slot.name], rows=shifts.rows, groups=shifts.groups
-            )
-    for (name, level, key), shift in shifts.deviations.items():
+    for name in leaning:
+        deviations[name, SOURCE_LEVEL, ASKED] = Deviation(
+            x=shifts.centres[name], sd=shifts.centre_sds[name], rows=shifts.rows, groups=shifts.groups
+        )
+    levels = {_alone(level, key): level for level, keys in names.items() for key in keys}
+    for (name, of_one, key), shift in shifts.deviations.items():
+        if of_one == GROUP_LEVEL:
+            continue
+        level = levels[of_one]
         known = deviations.get((name, level, key))
         deviations[name, level, key] = Deviation(
-            x=shift.x + (known.x if known else 0.0), sd=shift.sd, rows=shift.rows, groups=shift.groups
+            x=shift.x + (known.x if known else 0.0),
+            sd=shift.sd,
+            rows=shift.rows + (known.rows if known else 0),
+            groups=shift.groups + (known.groups if known else 0),
         )
-    return replace(shipped, deviations=deviations, rows=shifts.rows, groups=shifts.groups)
+    return replace(
+        shipped,
+        slots=tuple(
+            replace(slot, levels={**slot.levels, SOURCE_LEVEL: leaning[slot.name]}) if slot.name in leaning else slot
+            for slot in shipped.slots
+        ),
+        deviations=deviations,
+        rows=shifts.rows,
+        groups=shifts.groups,
+    )
 
 
 def recalibrated(
@@ -123,28 +155,47 @@ def recalibrated(
     )
 
 
-def _shift_of(slot: Slot, shipped: Parameters) -> Slot:
-    """Return a shift as a slot of a fit: its prior spread is that between sources, or between keys of a level."""
-    lean = float(
-        np.hypot(
-            shipped.spreads.get((slot.name, SOURCE_LEVEL), 0.0), shipped.spreads.get((slot.name, GROUP_LEVEL), 0.0)
-        )
-    )
-    moves = SOURCE_LEVEL in slot.levels
+def _leans(slot: Slot, shipped: Parameters) -> bool:
+    return SOURCE_LEVEL in slot.levels or slot.name in LEANING[shipped.workload]
+
+
+def _lean_sd(slot: Slot, shipped: Parameters) -> float:
+    """Return how far a set-up may lean in a parameter: as far as sources do."""
+    between = shipped.spreads.get((slot.name, SOURCE_LEVEL), 0.0)
+    return max(between, LEAN_SD if slot.name in LEANING[shipped.workload] else 1e-3)
+
+
+def _alone(level: str, key: str) -> str:
+    return f"{level} {key}"
+
+
+def _shift_of(slot: Slot, shipped: Parameters, names: Mapping[str, Sequence[str]]) -> Slot:
+    """Return a shift as a slot of a fit: its prior spread is that between sources; of chips and engines how unsure the shipped fit is of them.
+
+    `names`: the keys of each level that the user's rows have.
+    """
+    group_sd = max(shipped.spreads.get((slot.name, GROUP_LEVEL), 0.0), 1e-3)
+    moves = _leans(slot, shipped)
     return Slot(
         name=slot.name,
         unit="factor in link space",
         link=Link.LOG,
         start=1.0,
-        start_sd=max(lean, 1e-3) if moves else 1e-4,
-        levels={level: _typical_sd(shipped, slot.name, level) for level in SHIFTED if level in slot.levels},
+        start_sd=_lean_sd(slot, shipped) if moves else 1e-4,
+        levels={
+            _alone(level, key): _sd(shipped, slot.name, level, key)
+            for level, keys in names.items()
+            if level in slot.levels
+            for key in keys
+        }
+        | ({GROUP_LEVEL: group_sd} if GROUP_LEVEL in slot.levels else {}),
     )
 
 
-def _typical_sd(shipped: Parameters, slot: str, level: str) -> float:
-    """Return how unsure the shipped fit is of a key of a level, at the median; the spread of the level where it knows none."""
-    known = [d.sd for (s, lv, _), d in shipped.deviations.items() if (s, lv) == (slot, level)]
-    return max(float(np.median(known)) if known else shipped.spreads.get((slot, level), 0.0), 1e-3)
+def _sd(shipped: Parameters, slot: str, level: str, key: str) -> float:
+    """Return how unsure the shipped fit is of a key of a level: the spread of the level where it does not know it."""
+    known = shipped.deviations.get((slot, level, key))
+    return max(shipped.spreads.get((slot, level), 0.0) if known is None else known.sd, 1e-3)
 
 
 def _statistics(

@@ -92,6 +92,7 @@ def keys_of(reading: Reading) -> dict[str, list[str]]:
         put(level, [each[i] for each in described])
     put("limit", [c.limit for c in cases])
     put("model", [each.model for each in reading.labels])
+    put("bench", [f"{c.engine} of {each.source}" for c, each in zip(cases, reading.labels, strict=True)])
     put("source", [each.source for each in reading.labels])
     put("group", [each.group for each in reading.labels])
     return out
@@ -120,6 +121,12 @@ class Forward:
         )
         self.is_static = np.isin(self.load, [Load.STATIC, Load.DECODE, Load.PROMPT])
         self.open = np.flatnonzero(self.load == Load.OPEN)
+        # A finite run that starts at once goes in waves: equal requests leave together, and the last wave is what is left over.
+        each = self.requests / self.replicas
+        self.in_waves = np.flatnonzero((self.load == Load.OFFLINE) & (each > self.concurrency))
+        waves = np.ceil(each / self.concurrency)[self.in_waves]
+        self.full_waves = waves - 1
+        self.last_wave = each[self.in_waves] - self.full_waves * self.concurrency[self.in_waves]
 
     def __call__(self, values: Array) -> Array:
         """Return log predictions [cases] of values [cases, slots]."""
@@ -137,6 +144,12 @@ class Forward:
         prompts = np.where(self.load == Load.DECODE, 0.0, b * prefill)
         batch_s = np.where(self.load == Load.PROMPT, prompts, prompts + steps * decode)
         requests_per_s = b / batch_s * self.replicas
+        if len(self.in_waves):
+            at, last = self.in_waves, self.last_wave
+            part = machine(values[at], peaks_from(self.peaks[at]))
+            decode_last = llm.decode_step(self._shape(at), part, last * self.beams[at]).total / self.multiplier[at]
+            run_s = (self.full_waves * batch_s[at]) + last * prefill[at] + steps[at] * decode_last
+            requests_per_s[at] = self.requests[at] / run_s
         limited = values[:, COLUMN["limited"]]
         requests_per_s = requests_per_s * np.where(self.load == Load.LIMITED, limited, 1.0)
         if len(self.open):
@@ -167,13 +180,16 @@ class Forward:
         )
         return np.asarray(np.log(predicted), dtype=np.float64)
 
+    def _shape(self, at: npt.NDArray[np.int64]) -> llm.Shape:
+        return llm.Shape(**{name: getattr(self.shape, name)[at] for name in llm.Shape.__slots__})
+
     def _open(self, values: Array) -> tuple[Array, Array, Array]:
         """Return of open arrivals the requests beside each other, the prompts during one's stay, and the mean stay, s.
 
         A stay lasts as long as its tokens and the prompts that come meanwhile: the R at which O·t(b(R)) + a(R)·t_p = R.
         """
         at = self.open
-        shape = llm.Shape(**{name: getattr(self.shape, name)[at] for name in llm.Shape.__slots__})
+        shape = self._shape(at)
         part = machine(values[at], peaks_from(self.peaks[at]))
         most, n_in, n_out = self.concurrency[at], self.input[at], self.output[at]
 

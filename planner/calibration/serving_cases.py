@@ -18,6 +18,7 @@ from planner.calibration.serving_rows import (
     hardware_of,
     kv_bits_of,
     number,
+    requests_of,
     year_of,
 )
 from planner.models.spec import ModelSpec
@@ -55,7 +56,6 @@ UNITS = {"output_tok_s": "tokens/s", "total_tok_s": "tokens/s", "req_s": "reques
 TIMED_DECODE = re.compile(
     r"decode only|generation only|llama-bench|short-context generation|one request at a time", re.IGNORECASE
 )
-REQUESTS = re.compile(r"\b(\d{2,6}) (?:requests|prompts|samples)", re.IGNORECASE)
 BEAMS = re.compile(r"beam width (\d+)", re.IGNORECASE)
 SPECULATIVE = re.compile(r"specul|medusa|eagle|mtp|draft", re.IGNORECASE)
 ATTENTION_GROUPS = re.compile(r"attention-DP|enable-dp-attention|--dp-size", re.IGNORECASE)
@@ -63,8 +63,12 @@ MULTIPLIER = re.compile(r"(\d+(?:\.\d+)?) ?(?:x|×) (?:speed-?up )?(?:from|by|wi
 
 CHAT_TOKENS = (64.0, 128.0)
 """Prompt and answer of a single-stream run that says neither: "a short prompt"; the figure hardly depends on them."""
+MEMORY_OF = {"deepspeed-mii": "tgi", "lmdeploy": "tgi"}
+"""Engines whose memory is that of another: pages in 0.9 of what is free (DeepSpeed-MII leaves 1 GB free, LMDeploy up to a fifth)."""
 MEMORY_OTHERWISE = "pytorch"
-"""Engine whose use of memory is assumed of those that cannot be asked for."""
+"""Engine whose use of memory is assumed of others that cannot be asked for."""
+RESERVING = ("tensorrt-llm",)
+"""Engines that let a request in only when the cache has room for the whole of it (GUARANTEED_NO_EVICT, the default of its scheduler)."""
 STEP_TOKENS = 8192.0
 IN_FLIGHT = {"tensorrt-llm": 2048, "sglang": 2048, "vllm": 256, "lmdeploy": 256, "tgi": 128}
 """Most requests in flight by the engine's default (`max_batch_size`, `max_running_requests`, `max_num_seqs`)."""
@@ -196,7 +200,7 @@ def room_of(
 ) -> float:
     """Return how many requests of so many tokens the cache of one replica holds, split over (tp, pp, groups)."""
     tp, pp, groups = split
-    keeper = engine if engine in ENGINES else MEMORY_OTHERWISE
+    keeper = engine if engine in ENGINES else MEMORY_OF.get(engine, MEMORY_OTHERWISE)
     reserve = reserve_of(spec, hardware, keeper, tp=tp, ranks=tp * pp * groups)
     fixed = device_weights(spec, form, tp, pp, groups).total + reserve.activations + reserve.runtime + reserve.graphs
     each = kv_bytes_per_request(spec, tokens, 0.0, kv_bits, tp, pp=pp) + reserve.per_sequence
@@ -262,7 +266,7 @@ def cases_of(row: Row, facts: Facts) -> Iterator[tuple[Case, bool]]:
     generation = generation_of(engine, year_of(row))
     beams = float(found.group(1)) if (found := BEAMS.search(notes)) else 1.0
     cached = prompt + beams * answer
-    if load in (Load.OFFLINE, Load.CLOSED, Load.OPEN, Load.LIMITED):
+    if load in (Load.OFFLINE, Load.CLOSED, Load.OPEN, Load.LIMITED) and engine not in RESERVING:
         cached = prompt + beams * answer / 2  # blocks are taken as tokens come
     degrees = [tp] if tp else [d for d in DEGREES if total % d == 0] or [total]
     shared = bool(spec.experts and ATTENTION_GROUPS.search(notes))
@@ -275,7 +279,7 @@ def cases_of(row: Row, facts: Facts) -> Iterator[tuple[Case, bool]]:
         raise Unpredictable(
             "weights exceed the memory", f"{weights_gib:.0f} GiB a device of {hardware.memory_visible_gib:.0f}"
         )
-    stated = float(found.group(1)) if (found := REQUESTS.search(notes)) else 0.0
+    stated = requests_of(row, prompt, answer)
     waves = 1.0
     if load in (Load.STATIC, Load.DECODE, Load.PROMPT):
         in_flight = batch or 1.0

@@ -60,6 +60,19 @@ MLPERF_TOKENS = {  # mean prompt and answer of MLPerf's data sets, tokens (mlcom
     "llama-3.1-405b": (9428.0, 684.7),
     "llama-3.1-8b": (778.0, 73.0),  # CNN-DailyMail
 }
+TRTLLM_BENCH_REQUESTS = {  # of a run, by prompt and answer: NVIDIA/TensorRT-LLM, performance/perf-overview.md, "Preparing a Dataset"
+    (128, 128): 30_000,
+    (128, 2048): 3_000,
+    (128, 4096): 1_500,
+    (500, 2000): 3_000,
+    (1000, 1000): 3_000,
+    (1000, 2000): 1_500,
+    (2048, 128): 3_000,
+    (2048, 2048): 1_500,
+    (5000, 500): 1_500,
+    (20000, 2000): 1_000,
+}
+REQUESTS = re.compile(r"\b(\d{2,6}) (?:requests|prompts|samples)", re.IGNORECASE)
 SHAREGPT_TOKENS = (220.0, 200.0)
 """Mean prompt and answer of ShareGPT samples as serving benchmarks cut them."""
 
@@ -90,6 +103,21 @@ def engine_of(name: str, notes: str = "") -> str:
         if start in low:
             return key
     return re.split(r"[\s(,]", low)[0]
+
+
+def requests_of(row: Row, prompt: float, answer: float) -> float:
+    """Return the requests of a row's whole run, stated or known of the benchmark; 0 where neither.
+
+    MLPerf states the samples of its data set, which a run of at least ten minutes repeats.
+    """
+    source = row.get("source", "")
+    if source.startswith("MLPerf"):
+        return 0.0
+    if found := REQUESTS.search(row.get("notes", "")):
+        return float(found.group(1))
+    if "TensorRT-LLM docs/source/performance/perf-overview" in source:
+        return float(TRTLLM_BENCH_REQUESTS.get((round(prompt), round(answer)), 0))
+    return 0.0
 
 
 def year_of(row: Row) -> int | None:

@@ -22,11 +22,12 @@ from planner.perf.llm_report import evaluation_of
 from planner.perf.model import Hardware, Infeasible, InferenceWork, Outcome, RejectionReason
 from planner.perf.open_loop import replica_at, sustained_rates
 from planner.perf.operating_point import Point
+from planner.perf.parameters import Parameters, shipped
 from planner.perf.precision import BITS_PER_WEIGHT
 from planner.perf.samples import evaluate_samples
 from planner.perf.serving_candidates import Candidate, candidates_of, machine_of, why_too_long
 from planner.perf.serving_interval import factors_of
-from planner.perf.serving_parameters import LEVELS, mixes, runtime_of
+from planner.perf.serving_parameters import LEVELS, WORKLOAD, mixes, runtime_of
 from planner.perf.serving_refusals import main_reason, out_of_memory, too_slow
 from planner.perf.serving_room import Plan, Plans
 from planner.perf.spans import networked
@@ -92,16 +93,22 @@ class Surface:
         return self.prefill.total
 
 
-def evaluate_inference(spec: ModelSpec, hardware: Sequence[Hardware], work: InferenceWork) -> list[Outcome]:
-    """Return the best layout on each hardware, or why there is none, in the given order."""
+def evaluate_inference(
+    spec: ModelSpec, hardware: Sequence[Hardware], work: InferenceWork, *, parameters: Parameters | None = None
+) -> list[Outcome]:
+    """Return the best layout on each hardware, or why there is none, in the given order.
+
+    `parameters`: fitted ones of the model's workload instead of those that are shipped.
+    """
     if not spec.generates_tokens:
-        return evaluate_samples(spec, hardware, work)
+        return evaluate_samples(spec, hardware, work, parameters=parameters)
+    fitted = shipped(WORKLOAD) if parameters is None else parameters
     distinct: dict[tuple[object, ...], int] = {}
     places = [distinct.setdefault(_key(h, work), len(distinct)) for h in hardware]
     first: dict[int, Hardware] = {}
     for place, h in zip(places, hardware, strict=True):
         first.setdefault(place, h)
-    outcomes = _evaluate_distinct(spec, [first[i] for i in range(len(distinct))], work)
+    outcomes = _evaluate_distinct(spec, [first[i] for i in range(len(distinct))], work, fitted)
     return [outcomes[place] for place in places]
 
 
@@ -114,20 +121,22 @@ def _key(h: Hardware, work: InferenceWork) -> tuple[object, ...]:
     return (h.accelerator, h.kind, h.devices, h.fraction, h.memory_visible_gib, *speed, *link, *host, *network)
 
 
-def _evaluate_distinct(spec: ModelSpec, hardware: Sequence[Hardware], work: InferenceWork) -> list[Outcome]:
+def _evaluate_distinct(
+    spec: ModelSpec, hardware: Sequence[Hardware], work: InferenceWork, parameters: Parameters
+) -> list[Outcome]:
     best = [Best() for _ in hardware]
     too_long = why_too_long(spec, work)
     if too_long is not None:
         return [too_long for _ in hardware]
     plans = Plans(spec, work)
-    _search(spec, dict(enumerate(hardware)), work, plans, best, spanning=False)
+    _search(spec, dict(enumerate(hardware)), work, plans, best, parameters=parameters, spanning=False)
     if work.max_instances > 1:
         short = {
             row: hardware[row]
             for row, b in enumerate(best)
             if b.point is None and any(i.reason is RejectionReason.OUT_OF_MEMORY for i in b.infeasible)
         }
-        _search(spec, short, work, plans, best, spanning=True)
+        _search(spec, short, work, plans, best, parameters=parameters, spanning=True)
     searched = work.tensor_parallel is None and work.pipeline_parallel is None
     points = [b.point for b in best if b.point is not None]
     factors = iter(factors_of(points, work))
@@ -144,10 +153,13 @@ def _search(
     plans: Plans,
     best: list[Best],
     *,
+    parameters: Parameters,
     spanning: bool,
 ) -> None:
     """Keep each hardware's best point among its candidates."""
-    members, held, rooms, refused = candidates_that_fit(spec, hardware, work, plans=plans, spanning=spanning)
+    members, held, rooms, refused = candidates_that_fit(
+        spec, hardware, work, plans=plans, parameters=parameters, spanning=spanning
+    )
     for row, why in refused:
         best[row].infeasible.append(why)
     for start in range(0, len(members), MOST_ROWS):
@@ -161,14 +173,16 @@ def candidates_that_fit(
     work: InferenceWork,
     *,
     plans: Plans | None = None,
+    parameters: Parameters | None = None,
     spanning: bool = False,
 ) -> tuple[list[Candidate], list[Plan], list[int], list[tuple[int, Infeasible]]]:
     """Return the candidates that have room, their plans and rooms (requests a replica), and (row of the hardware, why not) of others."""
     plans = Plans(spec, work) if plans is None else plans
+    fitted = shipped(WORKLOAD) if parameters is None else parameters
     refused: list[tuple[int, Infeasible]] = []
     found: list[Candidate] = []
     for row, h in hardware.items():
-        for item in candidates_of(spec, row, h, work, spanning=spanning, known=plans.splits):
+        for item in candidates_of(spec, row, h, work, parameters=fitted, spanning=spanning, known=plans.splits):
             if isinstance(item, Infeasible):
                 refused.append((row, item))
             else:

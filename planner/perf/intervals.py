@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from planner.perf.parameters import IntervalRow, Parameters
+from planner.perf.parameters import SOURCE_LEVEL, IntervalRow, Parameters
 
 Array = npt.NDArray[np.float64]
 
@@ -23,7 +23,7 @@ NEW_CHIP, NEW_SOURCE_AND_CHIP = "new chip", "new source and chip"
 NEW_MODEL = "new model"
 CLASSES = (KNOWN_SOURCE, NEW_SOURCE, NEW_CHIP, NEW_SOURCE_AND_CHIP, NEW_MODEL)
 
-SOURCE_LEVEL, CHIP_LEVEL, MODEL_LEVEL = "source", "chip", "model"
+CHIP_LEVEL, MODEL_LEVEL = "chip", "model"
 NEXT_WIDER: Mapping[str, tuple[str, ...]] = {
     KNOWN_SOURCE: (NEW_SOURCE,),
     NEW_SOURCE: (NEW_SOURCE_AND_CHIP, KNOWN_SOURCE),

@@ -82,6 +82,7 @@ class Machine:
     expert_share: Array  # of the usable rates that grouped products of experts reach
     routing_overhead_s: Array  # sorting tokens by expert and gathering results, of one layer
     expert_overhead_s: Array  # start of one touched expert's products, of one layer
+    own_routing: Array | float = 1.0  # share of a step's tokens that choose experts independently of the others
     activation_bytes_per_s: Array
     ramp_tokens: Array  # n0: tokens by which a matrix product is dearer than its FLOPs
     unhidden: Array  # u: share of the shorter of compute and traffic that is not hidden
@@ -261,6 +262,15 @@ def touched_share(routed_share: Array, tokens: Array) -> Array:
     return 1.0 - (1.0 - routed_share) ** tokens
 
 
+def touched_by_step(shape: Shape, machine: Machine, tokens: Array) -> Array:
+    """Return the share of experts that a step of `tokens` tokens of each group touches.
+
+    Tokens of like requests choose like experts: of n tokens 1 + d·(n - 1) count as independent, d the machine's `own_routing`.
+    """
+    n = np.maximum(tokens * shape.groups, 1.0)
+    return touched_share(shape.routed_share, 1.0 + machine.own_routing * (n - 1.0))
+
+
 def products_s(weight_bytes: Array, flops: Array, shape: Shape, machine: Machine, tokens: Array) -> Array:
     """Return seconds of the matrix products of a step by class: the slower of compute and weight traffic, and what is not hidden."""
     rate = np.where(shape.quantised > 0, machine.narrow_flops[..., None], machine.wide_flops[..., None])
@@ -268,7 +278,7 @@ def products_s(weight_bytes: Array, flops: Array, shape: Shape, machine: Machine
     work = (tokens + machine.ramp_tokens)[..., None] * (flops / rate)
     if not np.any(shape.experts):
         return np.asarray(np.maximum(read, work) + machine.unhidden[..., None] * np.minimum(read, work))
-    share = touched_share(shape.routed_share, tokens * shape.groups)
+    share = touched_by_step(shape, machine, tokens)
     # A touched expert has k/(E·share) of the tokens and a ramp of its own: n·k + E·share·n0 tokens in all, in units of k. With groups
     # a device has 1/groups of the experts and the tokens of all groups.
     routed = tokens + machine.ramp_tokens * share / (shape.routed_share * shape.groups)

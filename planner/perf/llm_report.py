@@ -71,8 +71,8 @@ def evaluation_of(spec: ModelSpec, point: Point, work: InferenceWork, factors: t
         / (h.peak_tflops[c.form.compute] * 1e12 * h.devices * split.instances),
         prefill_time_fraction=prefill_share,
         power_w=power_w(point, prefill_share),
-        sources=(source_of(),),
-        terms=LateTerms(lambda: terms_of(spec, point, work, source=source_of())),
+        sources=(source_of(c.parameters),),
+        terms=LateTerms(lambda: terms_of(spec, point, work, source=source_of(c.parameters))),
     )
     layout = Layout(
         engine=work.engine,
@@ -132,7 +132,7 @@ def notes_of(spec: ModelSpec, point: Point, work: InferenceWork) -> tuple[str, .
     if work.engine == "tgi":
         notes.append("Text Generation Inference is maintained no further; its makers point to vLLM and SGLang")
     notes.extend(split_notes(spec, point, work))
-    notes.extend(evidence_notes(c.hardware, work.engine))
+    notes.extend(evidence_notes(c.hardware, work.engine, c.parameters))
     return tuple(notes)
 
 

@@ -63,7 +63,7 @@ def decode_parts(point: Point) -> Parts:
             )
         )
     out += _rest(point, point.decode, tokens=tokens, sequences=sequences, steps="", times=times)
-    touched = float(llm.touched_share(s.routed_share, np.asarray(tokens * float(s.groups))))
+    touched = float(llm.touched_by_step(s, m, np.asarray(tokens)))
     return Parts(parts=tuple(out), sequences=sequences, tokens=tokens, touched=touched)
 
 
@@ -98,7 +98,7 @@ def prefill_parts(point: Point, input_tokens: int) -> Parts:
                 "weights are read and layers started once",
             )
         )
-    touched = float(llm.touched_share(s.routed_share, np.asarray(carried * float(s.groups))))
+    touched = float(llm.touched_by_step(s, m, np.asarray(carried)))
     return Parts(parts=tuple(out), sequences=0.0, tokens=carried, touched=touched)
 
 
@@ -116,7 +116,7 @@ def _products(
     point: Point, weights: llm.Array, flops: llm.Array, step: llm.Step, *, tokens: float, times: str, steps: str
 ) -> list[Part]:
     s, m = point.shape, point.machine
-    touched = float(llm.touched_share(s.routed_share, np.asarray(tokens * float(s.groups))))
+    touched = float(llm.touched_by_step(s, m, np.asarray(tokens)))
     ramp, unhidden = float(m.ramp_tokens), float(m.unhidden)
     out = []
     for i, name in enumerate(llm.CLASSES):

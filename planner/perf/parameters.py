@@ -28,25 +28,43 @@ Array = npt.NDArray[np.float64]
 
 SCHEMA = "gpu-cost-planner/parameters"
 SCHEMA_VERSION = 1
+SOURCE_LEVEL = "source"
+"""The level at which a request has no key that others have: only own measurements speak of "" there."""
 CEILING = 0.95
 """No efficiency exceeds this share of a datasheet peak: refresh, row misses and clocks leave no chip more."""
+SHARPNESS = 3.0
+"""How late a share feels its bound: at 1 (logistic) half the slope is gone at half of the ceiling, at 3 at 0.79 of it."""
 
 
 class Link(StrEnum):
     """How sums of deviations become a value."""
 
     LOG = "log"  # value = exp(x)
-    FRACTION = "fraction"  # value = CEILING / (1 + exp(-x))
+    FRACTION = "fraction"  # value = CEILING * (1 + exp(-SHARPNESS * x)) ** (-1 / SHARPNESS): exp(x) far below the ceiling, never above it
 
     def reach(self, x: Array) -> Array:
         """Return the value of a point in link space."""
         if self is Link.LOG:
             return np.exp(x)
-        return np.asarray(CEILING / (1.0 + np.exp(-x)), dtype=np.float64)
+        return np.asarray(CEILING * (1.0 + np.exp(-SHARPNESS * x)) ** (-1.0 / SHARPNESS), dtype=np.float64)
 
     def point(self, value: float) -> float:
         """Return the point in link space of a value."""
-        return math.log(value) if self is Link.LOG else math.log(value / (CEILING - value))
+        if self is Link.LOG:
+            return math.log(value)
+        return -math.log((CEILING / value) ** SHARPNESS - 1.0) / SHARPNESS
+
+    def straightened(self, x: Array, variance: Array) -> Array:
+        """Return the variance with which the slope at x reaches as far as steps of one standard deviation up and down do.
+
+        Near the ceiling the slope is next to nothing, but what is not known may lie far below it.
+        """
+        if self is Link.LOG:
+            return variance
+        sd = np.sqrt(variance)
+        reached = (np.log(self.reach(x + sd)) - np.log(self.reach(x - sd))) / 2.0
+        slope = 1.0 / (1.0 + np.exp(SHARPNESS * np.minimum(x, 8.0)))
+        return np.asarray((reached / slope) ** 2, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,8 +143,8 @@ class Parameters:
         return np.stack([slot.link.reach(points[..., i]) for i, slot in enumerate(self.slots)], axis=-1)
 
     def variances(self, keys: Mapping[str, Sequence[str]], rows: int) -> Array:
-        """Return the variance of the points [rows, slots]: posterior where a key is known, the spread of its level where not."""
-        out = np.empty((rows, len(self.slots)))
+        """Return the variance of the points [rows, slots], straightened: posterior where a key is known, the spread of its level where not."""
+        out, points = np.empty((rows, len(self.slots))), self.points(keys, rows)
         for column, slot in enumerate(self.slots):
             total = np.full(rows, self.centre_sds[slot.name] ** 2)
             for level in slot.levels:
@@ -139,7 +157,7 @@ class Parameters:
                     dtype=np.float64,
                     count=rows,
                 )
-            out[:, column] = total
+            out[:, column] = slot.link.straightened(points[:, column], total)
         return out
 
     def deviation(self, slot: str, level: str, key: str) -> float:
@@ -154,6 +172,23 @@ class Parameters:
     def known(self, level: str, key: str) -> bool:
         """Return whether measurements speak of a key of a level."""
         return any((slot.name, level, key) in self.deviations for slot in self.slots if level in slot.levels)
+
+    @property
+    def own(self) -> bool:
+        """Return whether a user's own measurements moved these: then the source of a request ("") is known."""
+        return any((slot.name, SOURCE_LEVEL, "") in self.deviations for slot in self.slots)
+
+    @property
+    def own_source(self) -> str:
+        """Return what own parameters rest on, in one line for `performance.sources`."""
+        return (
+            f"own measurements: fit of {self.fitted_on} to {self.rows:,} rows in {self.groups} groups of (source, model, accelerator) "
+            f"(data {self.data_sha256[:12]}), on the shipped parameters"
+        )
+
+    def __hash__(self) -> int:
+        """Return a hash that is cheap, so that what follows from parameters can be kept by them."""
+        return hash((self.workload, self.version, self.data_sha256, self.noise_sd))
 
     def index(self, name: str) -> int:
         """Return the column of a slot."""

@@ -12,58 +12,52 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from planner.models.spec import ModelKind, ModelSpec, SampleWork
+from planner.models.spec import ModelSpec, SampleWork
 from planner.perf.arrivals import BatchingArrivals
 from planner.perf.llm_report import IDLE_POWER_SHARE, PREFILL_POWER_SHARE
-from planner.perf.memory import ENGINE_SHARE, GIB
 from planner.perf.model import (
     Basis,
     Evaluation,
     Hardware,
     Infeasible,
     InferenceWork,
+    LateTerms,
     Layout,
-    MemoryFit,
-    MemoryLine,
     Outcome,
     Percentiles,
     Performance,
     Rates,
     RejectionReason,
-    Term,
 )
 from planner.perf.parameters import Parameters, shipped
 from planner.perf.samples_loads import (
     PreparedSample,
     activation_width,
-    cache_elements,
     family_of,
     loads_of,
-    most_written,
     weight_bytes,
 )
+from planner.perf.samples_memory import memory_fit, out_of_memory, required_bytes, usable_bytes
 from planner.perf.samples_rates import COLUMN, factors, keys_of, silicon_of
 from planner.perf.samples_support import sample_engine, sample_format, support_notes
+from planner.perf.samples_terms import Priced, terms_of
 from planner.perf.samples_time import Loads, batch_seconds
 
 Array = npt.NDArray[np.float64]
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-LIVE_ACTIVATION_SHARE = 0.15
-"""Share of all activations of a sample that live at once: a layer's input and output, and what skips around it."""
-RESERVE_GIB = 0.75
-COMPANION_BYTES = 2
-"""Driver context, library kernels and workspaces of one process."""
 ENOUGH = 0.98
 """A smaller batch within 2 % of the best rate is preferred: same throughput, less latency."""
 
 
-def evaluate_samples(spec: ModelSpec, hardware: Sequence[Hardware], work: InferenceWork) -> list[Outcome]:
+def evaluate_samples(
+    spec: ModelSpec, hardware: Sequence[Hardware], work: InferenceWork, *, parameters: Parameters | None = None
+) -> list[Outcome]:
     """Return the best format and batch on each hardware, or why the model cannot run there; samples/s of one instance.
 
     The batch is the smallest one within 2 % of the best rate that memory, the end-to-end limit and the allowed concurrency
     permit; for latency the batch that is served soonest. Among the asked format and those allowed besides, the best wins; on a
-    tie the first.
+    tie the first. `parameters`: fitted ones instead of those that are shipped.
     """
     if spec.sample is None:
         raise ValueError(f"{spec.name} is not priced per sample")
@@ -73,9 +67,10 @@ def evaluate_samples(spec: ModelSpec, hardware: Sequence[Hardware], work: Infere
         )
         refusal = Infeasible(reason=RejectionReason.LAYOUT_IMPOSSIBLE, detail=why)
         return [refusal] * len(hardware)
-    best = evaluate_format(spec, spec.sample, hardware, work)
+    fitted = shipped("samples") if parameters is None else parameters
+    best = evaluate_format(spec, spec.sample, hardware, work, fitted)
     for precision in work.allowed_precisions:
-        others = evaluate_format(spec, spec.sample, hardware, replace(work, precision=precision))
+        others = evaluate_format(spec, spec.sample, hardware, replace(work, precision=precision), fitted)
         best = [better(one, other, work.objective) for one, other in zip(best, others, strict=True)]
     return best
 
@@ -94,7 +89,7 @@ def better(one: Outcome, other: Outcome, objective: str) -> Outcome:
 
 
 def evaluate_format(
-    spec: ModelSpec, sample: SampleWork, hardware: Sequence[Hardware], work: InferenceWork
+    spec: ModelSpec, sample: SampleWork, hardware: Sequence[Hardware], work: InferenceWork, parameters: Parameters
 ) -> list[Outcome]:
     """Return the best batch in one number format on each hardware, or why the model cannot run there."""
     outcomes: list[Outcome | None] = [None] * len(hardware)
@@ -106,10 +101,10 @@ def evaluate_format(
         else:
             ready.append(found)
     if ready:
-        machine = Machine.of(spec, ready)
+        machine = Machine.of(spec, ready, parameters)
         batches = BATCHES if work.max_batch is None else (work.max_batch,)
         time_s = machine.seconds(np.array(batches, dtype=np.float64)[None, :])
-        usable = np.array([r.hardware.memory_visible_gib * GIB * ENGINE_SHARE for r in ready])[:, None]
+        usable = np.array([usable_bytes(r) for r in ready])[:, None]
         fits = required_bytes(spec, sample, ready, batches) <= usable
         allowed = np.array(batches) <= (work.max_concurrency or batches[-1])
         soonest = latency_s(time_s[:, :1], work.limits.percentile)
@@ -140,8 +135,10 @@ def evaluate_format(
                     item,
                     batch=batches[column],
                     time_s=float(time_s[row, column]),
-                    values=machine.values[row],
+                    machine=machine,
+                    row=row,
                     interval=(float(low[row]), float(high[row]), novelty[row]),
+                    citation=cited(parameters),
                 )
                 outcome: Outcome = replace(layout, arrivals=arrivals_of(each[row], layout, work)) if each else layout
             elif not fits[row].any():
@@ -197,9 +194,8 @@ class Machine:
     values: Array  # [hardware, slots]
 
     @classmethod
-    def of(cls, spec: ModelSpec, items: Sequence[PreparedSample]) -> Machine:
+    def of(cls, spec: ModelSpec, items: Sequence[PreparedSample], parameters: Parameters) -> Machine:
         """Return loads and fitted values of a model on some hardware."""
-        parameters = shipped("samples")
         keys = keys_of(
             silicon=[silicon_of(i.hardware.architecture, i.hardware.compute_capability) for i in items],
             chips=[i.hardware.accelerator for i in items],
@@ -226,48 +222,6 @@ class Machine:
         )
 
 
-def held_elements(spec: ModelSpec, sample: SampleWork) -> tuple[float, float]:
-    """Return activations that live at once and cached keys and values of one sample, in elements."""
-    cached = cache_elements(spec, sample.size or 0) if spec.kind is ModelKind.SPEECH else 0.0
-    return LIVE_ACTIVATION_SHARE * most_written(spec), cached
-
-
-def required_bytes(
-    spec: ModelSpec, sample: SampleWork, items: Sequence[PreparedSample], batches: Sequence[int] = BATCHES
-) -> Array:
-    """Return bytes per device, one row per hardware, one column per batch size."""
-    per_sample = np.array([i.cores * i.width for i in items])[:, None] * sum(held_elements(spec, sample))
-    weights = np.array([i.cores * i.weight_bytes for i in items])[:, None]
-    beside = RESERVE_GIB * GIB + COMPANION_BYTES * spec.companion_parameters
-    return weights + per_sample * np.array(batches, dtype=np.float64)[None, :] + beside
-
-
-def memory_fit(spec: ModelSpec, sample: SampleWork, item: PreparedSample, batch: int) -> MemoryFit:
-    """Return the memory of one device as lines."""
-    live, cached = held_elements(spec, sample)
-    each = f" on each of {item.cores} cores" if item.cores > 1 else ""
-    lines = [
-        MemoryLine(name="weights", gib=item.cores * item.weight_bytes / GIB, note=item.format.weights + each),
-        MemoryLine(
-            name="activations",
-            gib=item.cores * item.width * live * batch / GIB,
-            note=f"batch {batch}{each}, {LIVE_ACTIVATION_SHARE:.0%} of them live at once",
-        ),
-        MemoryLine(name="runtime_reserve", gib=RESERVE_GIB),
-    ]
-    if spec.companion_parameters:
-        gib = COMPANION_BYTES * spec.companion_parameters / GIB
-        lines.insert(1, MemoryLine(name="companions", gib=gib, note="text encoders and image decoder, 16-bit"))
-    if cached:
-        lines.insert(
-            1,
-            MemoryLine(
-                name="kv_cache", gib=item.cores * item.width * cached * batch / GIB, note=f"batch {batch}{each}"
-            ),
-        )
-    return MemoryFit(lines=tuple(lines), available_gib_per_accelerator=item.hardware.memory_visible_gib * ENGINE_SHARE)
-
-
 def evaluation(
     spec: ModelSpec,
     sample: SampleWork,
@@ -275,18 +229,31 @@ def evaluation(
     *,
     batch: int,
     time_s: float,
-    values: Array,
+    machine: Machine,
+    row: int,
     interval: tuple[float, float, str],
+    citation: str,
 ) -> Evaluation:
-    """Return the chosen batch as an `Evaluation`; rates of all devices of the instance. `values`: of the slots."""
+    """Return the chosen batch as an `Evaluation`; rates of all devices of the instance. `row`: of the machine."""
     hw = item.hardware
     replicas = hw.devices * item.cores
     rate = replicas * batch / time_s
-    reached = {name: float(values[column]) for name, column in COLUMN.items()}
-    busy = min(1.0, rate * sample.flops / (item.peak_flops * hw.devices * reached["compute"]))
+    busy = min(
+        1.0, rate * sample.flops / (item.peak_flops * hw.devices * float(machine.values[row, COLUMN["compute"]]))
+    )
     p50, p99 = (float(latency_s(np.array(time_s), p)) * 1e3 for p in (50, 99))
     low, high, novelty = interval
-    citation = cited()
+    priced = Priced(
+        spec=spec,
+        sample=sample,
+        item=item,
+        loads=machine.loads.row(row),
+        values=machine.values[row : row + 1],
+        batch=batch,
+        time_s=time_s,
+        novelty=novelty,
+        citation=citation,
+    )
     return Evaluation(
         layout=Layout(
             engine=item.engine,
@@ -308,78 +275,17 @@ def evaluation(
             if hw.tdp_w is None
             else hw.tdp_w * hw.devices * (PREFILL_POWER_SHARE * busy + IDLE_POWER_SHARE * (1 - busy)),
             sources=(citation,),
-            terms=(
-                Term(name="flops_per_sample", value=sample.flops, unit="FLOP", formula=sample.description),
-                Term(
-                    name="peak",
-                    value=item.peak_flops / 1e12,
-                    unit="TFLOP/s",
-                    formula=f"dense, {item.format.compute}, per device",
-                ),
-                Term(
-                    name="compute_efficiency",
-                    value=reached["compute"],
-                    unit="fraction of peak",
-                    formula=f"fitted; {novelty}",
-                    source=citation,
-                ),
-                Term(
-                    name="bandwidth_efficiency",
-                    value=reached["bandwidth"],
-                    unit="fraction of peak",
-                    formula="fitted",
-                    source=citation,
-                ),
-                Term(
-                    name="operator_time",
-                    value=1e6 * reached["operator"],
-                    unit="us per matrix product",
-                    formula="fitted",
-                    source=citation,
-                ),
-                Term(
-                    name="weight_bytes",
-                    value=item.weight_bytes,
-                    unit="bytes per batch",
-                    formula="read once per batch and step",
-                ),
-                Term(
-                    name="activation_bytes",
-                    value=2 * item.width * sample.activation_elements,
-                    unit="bytes per sample",
-                    formula="written and read once",
-                ),
-                Term(
-                    name="batch_time",
-                    value=time_s * 1e3,
-                    unit="ms",
-                    formula="pace x sum over passes of (compute and memory overlapped, operators, launches)",
-                ),
-            ),
+            terms=LateTerms(lambda: terms_of(priced)),
         ),
         notes=(f"one inference = {sample.description}", *item.format.notes, *support_notes(hw, item.engine)),
     )
 
 
-def cited() -> str:
+def cited(p: Parameters) -> str:
     """Return where the fitted parameters come from."""
-    p = shipped("samples")
+    if p.own:
+        return p.own_source
     return f"fit to {p.rows:,} published measurements in {p.groups} groups of source, model and chip ({p.fitted_on})"
-
-
-def out_of_memory(spec: ModelSpec, sample: SampleWork, item: PreparedSample) -> Infeasible:
-    """Return the refusal of a device that does not hold one sample."""
-    fit = memory_fit(spec, sample, item, 1)
-    need, have = fit.required_gib_per_accelerator, fit.available_gib_per_accelerator
-    return Infeasible(
-        reason=RejectionReason.OUT_OF_MEMORY,
-        detail=f"{spec.name} needs {need:.1f} GiB for a batch of one; {have:.1f} GiB usable",
-        figures={
-            "accelerator": item.hardware.accelerator,
-            "required_gib_per_accelerator": need,
-            "available_gib_per_accelerator": have,
-        },
-    )
 
 
 def too_slow(item: PreparedSample, work: InferenceWork, latency_ms: float) -> Infeasible:

@@ -12,6 +12,7 @@ from planner.models.spec import ModelSpec
 from planner.perf import engines, llm
 from planner.perf.layouts import Split, quantization_of, spans_of, splits_of
 from planner.perf.model import Hardware, Infeasible, InferenceWork, RejectionReason
+from planner.perf.parameters import Parameters
 from planner.perf.precision import KV_BITS, KV_OF_ENGINE, Format, is_native, resolve
 from planner.perf.serving_parameters import Keys, request_keys, values_of
 from planner.perf.serving_rates import machine, peaks_from, peaks_of
@@ -30,6 +31,7 @@ class Candidate:
     support: engines.Support
     split: Split
     keys: Keys  # what describes it to the fitted parameters
+    parameters: Parameters
 
     @property
     def replicas(self) -> int:
@@ -55,7 +57,14 @@ Known = dict[tuple[object, ...], tuple[list[Split], str]]
 
 
 def candidates_of(
-    spec: ModelSpec, row: int, h: Hardware, work: InferenceWork, *, spanning: bool = False, known: Known | None = None
+    spec: ModelSpec,
+    row: int,
+    h: Hardware,
+    work: InferenceWork,
+    *,
+    parameters: Parameters,
+    spanning: bool = False,
+    known: Known | None = None,
 ) -> list[Candidate | Infeasible]:
     """Return every format and split that could start on one hardware, and why the others could not.
 
@@ -98,6 +107,7 @@ def candidates_of(
                 support=support,
                 split=split,
                 keys=request_keys(spec, h, form, work.engine, split.devices),
+                parameters=parameters,
             )
             for split in splits
         )
@@ -134,6 +144,6 @@ def _kv_precision(h: Hardware, form: Format, work: InferenceWork) -> str | Infea
 
 def machine_of(members: Sequence[Candidate]) -> llm.Machine:
     """Return usable rates of many candidates as columns [hardware, 1]."""
-    values = np.stack([values_of(c.keys) for c in members])[:, None, :]
+    values = np.stack([values_of(c.keys, c.parameters) for c in members])[:, None, :]
     peaks = np.array([peaks_of(c.hardware, c.form) for c in members], dtype=np.float64)[:, None, :]
     return machine(values, peaks_from(peaks))

@@ -13,8 +13,7 @@ from planner.perf import llm
 from planner.perf.intervals import KNOWN_SOURCE, NEW_SOURCE, bounds, novelty_of
 from planner.perf.model import InferenceWork
 from planner.perf.operating_point import Point
-from planner.perf.parameters import shipped
-from planner.perf.serving_parameters import WORKLOAD, by_level, points_and_variances
+from planner.perf.serving_parameters import by_level, points_and_variances
 from planner.perf.serving_rates import machine, peaks_from, peaks_of
 
 DIFFERENCE = 1e-3
@@ -25,9 +24,9 @@ def factors_of(points: Sequence[Point], work: InferenceWork) -> list[tuple[float
     """Return (p10, p90) of measured / predicted requests/s at operating points, all in one pass."""
     if not points:
         return []
-    parameters, keys = shipped(WORKLOAD), [p.candidate.keys for p in points]
+    parameters, keys = points[0].candidate.parameters, [p.candidate.keys for p in points]
     slots = len(parameters.slots)
-    found = [points_and_variances(k) for k in keys]
+    found = [points_and_variances(k, parameters) for k in keys]
     at, variance = np.stack([f[0] for f in found]), np.stack([f[1] for f in found])
     moved = np.repeat(at[:, None, :], slots + 1, axis=1)  # [point, 1 + slot, slot]
     moved[:, np.arange(1, slots + 1), np.arange(slots)] += DIFFERENCE
@@ -45,9 +44,10 @@ def factors_of(points: Sequence[Point], work: InferenceWork) -> list[tuple[float
     rate = np.log(llm.steady_requests_per_s(concurrency, work.output_tokens, decode, prefill))
     slope = (rate[:, 1:] - rate[:, :1]) / DIFFERENCE
     sd = np.sqrt(np.sum(slope**2 * variance, axis=1) + parameters.noise_sd**2)
-    novelty = [NEW_SOURCE if n == KNOWN_SOURCE else n for n in novelty_of(parameters, by_level(keys), len(points))]
+    least = KNOWN_SOURCE if parameters.own else NEW_SOURCE
+    novelty = [least if n == KNOWN_SOURCE else n for n in novelty_of(parameters, by_level(keys), len(points))]
     one = np.ones(len(points))
-    ends = [bounds(parameters, one, sd, classes) for classes in (novelty, [NEW_SOURCE] * len(points))]
+    ends = [bounds(parameters, one, sd, classes) for classes in (novelty, [least] * len(points))]
     # What is new in more than its source gets at least the multiples of a new source.
     low, high = np.minimum(ends[0][0], ends[1][0]), np.maximum(ends[0][1], ends[1][1])
     return list(zip(low.tolist(), high.tolist(), strict=True))

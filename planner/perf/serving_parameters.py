@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from planner.models.spec import ModelSpec
 from planner.perf.model import Hardware
-from planner.perf.parameters import shipped
+from planner.perf.parameters import Parameters
 from planner.perf.precision import Format
 from planner.perf.serving_rates import silicon_of, topology_of
 from pricing.model import AcceleratorKind
@@ -103,37 +103,38 @@ def by_level(keys: Sequence[Keys]) -> dict[str, list[str]]:
 
 
 @lru_cache(maxsize=65536)
-def values_of(keys: Keys) -> Array:
-    """Return the shipped values of the slots for some keys."""
-    return np.asarray(shipped(WORKLOAD).values(by_level([keys]), 1)[0], dtype=np.float64)
+def values_of(keys: Keys, parameters: Parameters) -> Array:
+    """Return the values of the slots for some keys."""
+    return np.asarray(parameters.values(by_level([keys]), 1)[0], dtype=np.float64)
 
 
 @lru_cache(maxsize=65536)
-def points_and_variances(keys: Keys) -> tuple[Array, Array]:
-    """Return the shipped points in link space and their variances for some keys."""
-    parameters, levels = shipped(WORKLOAD), by_level([keys])
+def points_and_variances(keys: Keys, parameters: Parameters) -> tuple[Array, Array]:
+    """Return the points in link space and their variances for some keys."""
+    levels = by_level([keys])
     return parameters.points(levels, 1)[0], parameters.variances(levels, 1)[0]
 
 
-def source_of() -> str:
+def source_of(p: Parameters) -> str:
     """Return what is behind the parameters, for `performance.sources`."""
-    p = shipped(WORKLOAD)
+    if p.own:
+        return p.own_source
     return f"fit of {p.fitted_on} to {p.rows:,} published serving measurements in {p.groups} groups (data {p.data_sha256[:12]})"
 
 
-def evidence_of(level: str, key: str) -> tuple[int, int]:
-    """Return (measured rows, groups) behind a key of a level."""
-    return _evidence().get((level, key), (0, 0))
+@lru_cache(maxsize=4)
+def _evidence(parameters: Parameters) -> dict[tuple[str, str], tuple[int, int]]:
+    return {(level, key): (d.rows, d.groups) for (_, level, key), d in parameters.deviations.items()}
 
 
-@lru_cache(maxsize=1)
-def _evidence() -> dict[tuple[str, str], tuple[int, int]]:
-    return {(level, key): (d.rows, d.groups) for (_, level, key), d in shipped(WORKLOAD).deviations.items()}
-
-
-def evidence_notes(hardware: Hardware, engine: str) -> list[str]:
+def evidence_notes(hardware: Hardware, engine: str, parameters: Parameters) -> list[str]:
     """Return what to say of few, old or no measurements behind a chip and an engine."""
     notes = []
+    behind = _evidence(parameters)
+
+    def evidence_of(level: str, key: str) -> tuple[int, int]:
+        return behind.get((level, key), (0, 0))
+
     chip, runs = hardware.accelerator, runtime_of(hardware, engine)
     rows, groups = evidence_of("chip", chip)
     if not rows:

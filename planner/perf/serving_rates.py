@@ -42,10 +42,10 @@ SLOTS = (
         source=0.3,
         family=0.15,
         precision=0.15,
-        group=0.2,
     ),
+    _amount("set_up", "factor on the usable rates, of a user's own set-up", 1.0, 1e-4),
     _share("weights_bandwidth", "share of peak memory bandwidth", 0.8, 0.3, **CHIPS, engine=0.3, stored=0.3),
-    _share("kv_bandwidth", "share of peak memory bandwidth", 0.65, 0.3, **CHIPS, **ENGINES),
+    _share("kv_bandwidth", "share of peak memory bandwidth", 0.65, 0.3, **CHIPS, **ENGINES, group=0.2),
     _share("compute", "share of dense peak, 16 bits", 0.6, 0.4, **CHIPS, **ENGINES),
     _share("share_8bit", "share of the 16-bit share", 0.75, 0.5, architecture=0.4, engine=0.3),
     _share("share_4bit", "share of the 16-bit share", 0.5, 0.5, architecture=0.4, engine=0.3),
@@ -53,10 +53,11 @@ SLOTS = (
     _share("experts", "share of the rates, grouped products", 0.6, 0.5, **ENGINES, architecture=0.3),
     _amount("routing_overhead", "s a layer", 20e-6, 0.8, engine=0.7, generation=0.5, architecture=0.3),
     _amount("expert_overhead", "s an expert", 0.3e-6, 0.8, engine=0.7, generation=0.5, architecture=0.3),
+    _share("own_routing", "share of tokens that go to experts of their own", 0.6, 0.7, bench=0.7),
     _amount("activation_traffic", "factor", 1.0, 0.5, engine=0.4),
     _amount("ramp_tokens", "tokens", 32.0, 0.7, architecture=0.3),
     _share("unhidden", "share of the shorter of compute and traffic", 0.2, 0.7),
-    _amount("layer_overhead", "s", 30e-6, 0.7, engine=0.7, generation=0.5, architecture=0.3),
+    _amount("layer_overhead", "s", 30e-6, 0.7, engine=0.7, generation=0.5, architecture=0.3, group=0.2),
     _amount("step_overhead", "s", 0.5e-3, 0.7, engine=0.7, generation=0.5),
     _amount("sequence_overhead", "s", 10e-6, 0.8, engine=0.7, generation=0.5),
     _amount("link_latency", "factor", 1.0, 0.5, topology=0.4, engine=0.4, generation=0.3),
@@ -112,7 +113,7 @@ def machine(values: Array, peaks: Peaks) -> Machine:
     def value(name: str) -> Array:
         return np.asarray(values[..., COLUMN[name]], dtype=np.float64)
 
-    pace, compute = value("pace"), value("compute")
+    pace, compute = np.minimum(value("pace") * value("set_up"), 1.0), value("compute")
     narrow = compute * np.where(
         peaks.narrow_bits >= 16, 1.0, np.where(peaks.narrow_bits >= 8, value("share_8bit"), value("share_4bit"))
     )
@@ -125,6 +126,7 @@ def machine(values: Array, peaks: Peaks) -> Machine:
         expert_share=value("experts"),
         routing_overhead_s=value("routing_overhead") / pace,
         expert_overhead_s=value("expert_overhead") / pace,
+        own_routing=value("own_routing"),
         activation_bytes_per_s=peaks.bandwidth / value("activation_traffic") * pace,
         ramp_tokens=value("ramp_tokens"),
         unhidden=value("unhidden"),

@@ -87,6 +87,8 @@ def evaluation(
 
 def source_of(parameters: Parameters) -> str:
     """Return what the fitted part rests on."""
+    if parameters.own:
+        return parameters.own_source
     return f"{SOURCE}: {parameters.rows} rows in {parameters.groups} groups, version {parameters.version}"
 
 

@@ -1,8 +1,9 @@
 """What answers beside the model: own measurements, measured operators, published figures; the nearest first, each scaled by the model.
 
-A request is evaluated by the model; each layout that it chose is then put right by what was measured near it: own rows where there are
-some, else whichever of measured operators (the extra `silicon`), published figures and the model alone has the narrowest interval. Latency limits hold
-for what is answered: a layout that they break is chosen anew with limits turned by the same ratio.
+A request is evaluated by the model, with parameters fitted to the user's own measurements where there are some; each layout that it
+chose is then put right by what was measured near it: own rows where there are some, else whichever of measured operators (the extra
+`silicon`), published figures and the model alone has the narrowest interval. Latency limits hold for what is answered: a layout that
+they break is chosen anew with limits turned by the same ratio.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from planner.models.spec import ModelSpec
@@ -32,6 +32,7 @@ from planner.recommend.errors import BadRequest
 
 if TYPE_CHECKING:
     from planner.perf.evidence import Conditions, Witness
+    from planner.perf.parameters import Parameters
 
 ALL, MEASURED, SILICON, PUBLISHED, MODEL = "all", "measured", "silicon", "published", "model"
 MOST_CITED = 8
@@ -43,12 +44,14 @@ class Evidence:
     """What is at hand beside the shipped tables: the user's own measurements as CSV files, and measured operators where installed."""
 
     own: Mapping[str, bytes] = field(default_factory=dict)  # workload -> file
+    fitted: Mapping[str, bytes] = field(default_factory=dict)  # workload -> parameters fitted to them
     predictor: Predictor | None = None
 
     @property
     def id(self) -> str:
         """Return what tells this evidence from other; empty where there is only what is shipped."""
         parts = [hashlib.sha256(self.own[name]).hexdigest() for name in sorted(self.own)]
+        parts += [f"fit {hashlib.sha256(self.fitted[name]).hexdigest()}" for name in sorted(self.fitted)]
         if self.predictor is not None:
             parts.append(self.predictor.source)
         return "|".join(parts)
@@ -80,6 +83,25 @@ class Tiers:
         """Return the user's measurements of a workload, where they may answer."""
         return self.evidence.own.get(workload) if self.asked in {ALL, MEASURED} else None
 
+    def parameters(self, workload: str) -> Parameters | None:
+        """Return the parameters fitted to the user's measurements, where they may answer; None: the shipped ones."""
+        data = self.evidence.fitted.get(workload) if self.asked in {ALL, MEASURED} else None
+        if data is None:
+            return None
+        from planner.services.own_evidence import own_fit  # noqa: PLC0415 - loads NumPy only when something is evaluated
+
+        return own_fit(workload, data)
+
+    def noted(self, workload: str, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        """Return the outcomes with what is to be said of the user's own parameters."""
+        data = self.evidence.fitted.get(workload) if self.asked in {ALL, MEASURED} else None
+        if data is None:
+            return list(outcomes)
+        from planner.services.own_evidence import note_of  # noqa: PLC0415 - as above
+
+        note = note_of(workload, data)
+        return [replace(o, notes=(*o.notes, note)) if isinstance(o, Evaluation) else o for o in outcomes]
+
     @property
     def predictor(self) -> Predictor | None:
         """Return measured operators, where they may answer."""
@@ -100,11 +122,20 @@ def evaluated_inference(
     """Return the best layout on each hardware, as `evaluate_inference` does, put right by the nearest evidence."""
     from planner.perf.inference import evaluate_inference  # noqa: PLC0415 - loads NumPy only when something is evaluated
 
-    outcomes = evaluate_inference(spec, hardware, work)
-    answer = _serving_answer(spec, work, tiers)
-    if answer is None:
-        return outcomes
-    return [_within_limits(spec, h, work, outcome, answer) for h, outcome in zip(hardware, outcomes, strict=True)]
+    parameters = tiers.parameters(workload_of(spec))
+    outcomes = evaluate_inference(spec, hardware, work, parameters=parameters)
+    answer = _serving_answer(spec, work, tiers, parameters)
+    if answer is not None:
+        outcomes = [
+            _within_limits(spec, h, work, outcome, answer, parameters=parameters)
+            for h, outcome in zip(hardware, outcomes, strict=True)
+        ]
+    return tiers.noted(workload_of(spec), outcomes)
+
+
+def workload_of(spec: ModelSpec) -> str:
+    """Return the workload that serving a model is: of tokens, or of samples."""
+    return "serving" if spec.generates_tokens else "samples"
 
 
 def evaluated_training(
@@ -119,10 +150,13 @@ def evaluated_training(
     """Return the best layout on each hardware and number of instances, as `evaluate_training` does, put right by the nearest evidence."""
     from planner.perf.training import evaluate_training  # noqa: PLC0415 - as above
 
-    outcomes = [list(row) for row in evaluate_training(spec, hardware, work, counts, explain=explain)]
-    rows = _rows_of("training", spec, tiers)
+    parameters = tiers.parameters("training")
+    outcomes = [
+        list(row) for row in evaluate_training(spec, hardware, work, counts, parameters=parameters, explain=explain)
+    ]
+    rows = _rows_of("training", spec, tiers, parameters)
     if not rows.any:
-        return outcomes
+        return [tiers.noted("training", row) for row in outcomes]
     from planner.perf.carried import training_conditions  # noqa: PLC0415
 
     for h, row in zip(hardware, outcomes, strict=True):
@@ -134,15 +168,14 @@ def evaluated_training(
                     h,
                     lambda source, lo=layout, n=devices: training_conditions(lo, work, n, source),  # type: ignore[misc]
                 )
-    return outcomes
+    return [tiers.noted("training", row) for row in outcomes]
 
 
-def _serving_answer(spec: ModelSpec, work: InferenceWork, tiers: Tiers) -> Answer | None:
+def _serving_answer(spec: ModelSpec, work: InferenceWork, tiers: Tiers, parameters: Parameters | None) -> Answer | None:
     """Return what puts an evaluation right; None where nothing is known beside the model."""
     from planner.perf.carried import sample_conditions, serving_conditions, width  # noqa: PLC0415
 
-    workload = "serving" if spec.generates_tokens else "samples"
-    rows = _rows_of(workload, spec, tiers)
+    rows = _rows_of(workload_of(spec), spec, tiers, parameters)
     predictor = tiers.predictor if spec.generates_tokens else None
     if predictor is None and not rows.any:
         return None
@@ -197,26 +230,30 @@ class Rows:
             if correction is None or not is_near(correction):
                 continue
             ids = [used.row_id for used in correction.used[:MOST_CITED]]
-            rows: Mapping[str, Mapping[str, str]] = (
-                own_rows(self.own)
-                if basis is Basis.MEASURED and self.own is not None
-                else shipped_rows(self.workload, ids)
-            )
+            rows: Mapping[str, Mapping[str, str]]
+            if basis is Basis.MEASURED and self.own is not None:
+                from planner.services.own_evidence import own_rows  # noqa: PLC0415 - only where there are own rows
+
+                rows = own_rows(self.workload, self.own)
+            else:
+                rows = shipped_rows(self.workload, ids)
             return carried(
                 evaluation, correction, basis, {i: citation(self.workload, rows[i]) for i in ids if i in rows}
             )
         return evaluation
 
 
-def _rows_of(workload: str, spec: ModelSpec, tiers: Tiers) -> Rows:
-    """Return the measured rows of a model that a request lets answer."""
+def _rows_of(workload: str, spec: ModelSpec, tiers: Tiers, parameters: Parameters | None) -> Rows:
+    """Return the measured rows of a model that a request lets answer; own ones beside the parameters that answer."""
     from planner.perf.evidence import fingerprint, shipped_witnesses  # noqa: PLC0415 - as above
 
     model = fingerprint(spec)
     kinds: list[tuple[Basis, Mapping[str, tuple[Witness, ...]]]] = []
     own = tiers.own(workload)
     if own is not None:
-        kinds.append((Basis.MEASURED, own_witnesses(workload, own).get(model, {})))
+        from planner.services.own_evidence import own_witnesses  # noqa: PLC0415 - only where there are own rows
+
+        kinds.append((Basis.MEASURED, own_witnesses(workload, own, parameters).get(model, {})))
     if tiers.published:
         kinds.append((Basis.PUBLISHED, shipped_witnesses(workload, model)))
     return Rows(workload=workload, own=own, kinds=kinds)
@@ -250,7 +287,15 @@ def _timed(
     return None if times is None else timed(evaluation, question, times, predictor.source, shipped("silicon"))
 
 
-def _within_limits(spec: ModelSpec, h: Hardware, work: InferenceWork, outcome: Outcome, answer: Answer) -> Outcome:
+def _within_limits(
+    spec: ModelSpec,
+    h: Hardware,
+    work: InferenceWork,
+    outcome: Outcome,
+    answer: Answer,
+    *,
+    parameters: Parameters | None,
+) -> Outcome:
     """Return the answer for one hardware; chosen anew where evidence moves it across a latency limit."""
     from planner.perf.inference import evaluate_inference  # noqa: PLC0415
 
@@ -261,7 +306,8 @@ def _within_limits(spec: ModelSpec, h: Hardware, work: InferenceWork, outcome: O
             return answered
         modelled = outcome
     elif limited and outcome.reason is RejectionReason.SLO_INFEASIBLE:
-        free = evaluate_inference(spec, [h], replace(work, limits=LatencyLimits(percentile=work.limits.percentile)))[0]
+        unlimited = replace(work, limits=LatencyLimits(percentile=work.limits.percentile))
+        free = evaluate_inference(spec, [h], unlimited, parameters=parameters)[0]
         if isinstance(free, Infeasible):
             return outcome
         answered, modelled = answer(free, h), free
@@ -270,7 +316,7 @@ def _within_limits(spec: ModelSpec, h: Hardware, work: InferenceWork, outcome: O
     else:
         return outcome
     turned = _turned(work.limits, modelled.performance, answered.performance)
-    again = evaluate_inference(spec, [h], replace(work, limits=turned))[0]
+    again = evaluate_inference(spec, [h], replace(work, limits=turned), parameters=parameters)[0]
     if isinstance(again, Infeasible):
         return (
             replace(again, detail=f"as measured nearby: {again.detail}") if isinstance(outcome, Evaluation) else outcome
@@ -318,35 +364,3 @@ def _turned(limits: LatencyLimits, modelled: Performance, answered: Performance)
     for (limit, model), (_, value) in zip(_pairs(limits, modelled), _pairs(limits, answered), strict=True):
         out.append(None if limit is None else limit if not model or not value else limit * model / value)
     return replace(limits, ttft_ms=out[0], tpot_ms=out[1], e2e_ms=out[2])
-
-
-@lru_cache(maxsize=8)
-def own_witnesses(workload: str, data: bytes) -> Mapping[str, Mapping[str, tuple[Witness, ...]]]:
-    """Return the user's own rows as evidence: model fingerprint -> accelerator -> rows, beside the shipped model's prediction."""
-    from planner.calibration.columns import parse_measurements  # noqa: PLC0415 - only where there are own rows
-    from planner.calibration.evidence import measured_speeds  # noqa: PLC0415
-    from planner.calibration.facts import shipped_facts  # noqa: PLC0415
-    from planner.calibration.model import Workload  # noqa: PLC0415
-    from planner.calibration.trials import physics_of  # noqa: PLC0415
-    from planner.perf.evidence import OWN, SOURCE  # noqa: PLC0415
-    from planner.perf.parameters import shipped  # noqa: PLC0415
-
-    physics, facts = physics_of(Workload(workload)), shipped_facts()
-    reading = physics.read(parse_measurements(data).rows, facts)
-    out: dict[str, dict[str, tuple[Witness, ...]]] = {}
-    if not reading.cases:
-        return out
-    for each in measured_speeds(reading, physics.problem(reading), shipped(workload), own_rows(data), facts):
-        conditions = replace(each.witness.conditions, words={**each.witness.conditions.words, SOURCE: OWN})
-        chips = out.setdefault(each.model, {})
-        chips[each.accelerator] = (*chips.get(each.accelerator, ()), replace(each.witness, conditions=conditions))
-    return out
-
-
-@lru_cache(maxsize=8)
-def own_rows(data: bytes) -> Mapping[str, Mapping[str, str]]:
-    """Return the user's own rows by their ids."""
-    from planner.calibration.columns import ROW_ID, parse_measurements  # noqa: PLC0415
-
-    measured = parse_measurements(data)
-    return {row[ROW_ID[measured.workload]]: row for row in measured.rows}

@@ -14,14 +14,13 @@ from planner.calibration.columns import Measurements
 from planner.calibration.model import Facts, Workload
 from planner.calibration.own import recalibrated
 from planner.calibration.trials import physics_of
-from planner.perf.parameters import Parameters, from_json, shipped, to_json
+from planner.perf.parameters import Parameters, shipped, to_json
 from planner.ports import Document
+from planner.services.own_evidence import based_on
 from planner.services.validate import write_whole
 from pricing.errors import NotReadable
-from pricing.plain_files import read_text
 
 FOLDER = "calibration"
-LARGEST_BYTES = 64 * 2**20
 
 
 class TooFewRows(NotReadable):
@@ -108,23 +107,6 @@ def forget(data: Path) -> Document:
                 path.unlink()
                 removed.append(str(path))
     return {"removed": removed}
-
-
-def own_parameters(data: Path, workload: Workload) -> Parameters | None:
-    """Return a user's own parameters; None where there are none, or where they stand on other shipped ones than these."""
-    path = parameters_file(data, workload)
-    if not path.is_file():
-        return None
-    try:
-        found = from_json(read_text(path, most_bytes=LARGEST_BYTES))
-    except (ValueError, KeyError, TypeError) as e:
-        raise NotReadable(path=str(path), why="is damaged; `planner validate --forget` removes it") from e
-    return found if found.version == based_on(shipped(workload.value)) else None
-
-
-def based_on(ours: Parameters) -> str:
-    """Return the version of own parameters: own ones hold only on the shipped ones that they were fitted on."""
-    return f"own, on {ours.version} of {ours.fitted_on} ({ours.data_sha256[:12]}, noise {ours.noise_sd:.6g})"
 
 
 def shifts_of(own: Parameters, ours: Parameters) -> list[dict[str, Any]]:

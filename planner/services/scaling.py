@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from planner.models.spec import ModelSpec
 from planner.perf.model import Evaluation, Hardware, Outcome, TrainingWork
@@ -11,7 +12,11 @@ from planner.ports import Document
 from planner.recommend.request import EstimateRequest
 from planner.recommend.scaling import scaling_counts
 from planner.services.documents import layout_document
+from planner.services.evidence import Tiers
 from pricing.model import InterconnectKind
+
+if TYPE_CHECKING:
+    from planner.perf.parameters import Parameters
 
 FIELDS = (
     "instances", "accelerators", "samples_per_s", "tokens_per_s", "speedup", "efficiency_fraction", "mfu_fraction", "step_ms", "limited_by",
@@ -22,24 +27,42 @@ FREED = 1.1
 """So much faster without the stated global batch: then it is what limits."""
 
 
-def scaling_field(request: EstimateRequest, spec: ModelSpec, hardware: Hardware, work: TrainingWork) -> Document:
-    """Return the field `scaling` of an estimate, or nothing where it is not asked for."""
+def scaling_field(
+    request: EstimateRequest,
+    spec: ModelSpec,
+    hardware: Hardware,
+    work: TrainingWork,
+    tiers: Tiers,
+) -> Document:
+    """Return the field `scaling` of an estimate, or nothing where it is not asked for; with own parameters where they may answer."""
     if request.scaling is None:
         return {}
-    rows = scaling_rows(spec, hardware, work, request.scaling, by_accelerator=request.instance is None)
+    parameters = tiers.parameters("training")
+    by_accelerator = request.instance is None
+    rows = scaling_rows(spec, hardware, work, request.scaling, by_accelerator=by_accelerator, parameters=parameters)
     return {"scaling": rows}
 
 
 def scaling_rows(
-    spec: ModelSpec, hardware: Hardware, work: TrainingWork, scaling: str, *, by_accelerator: bool
+    spec: ModelSpec,
+    hardware: Hardware,
+    work: TrainingWork,
+    scaling: str,
+    *,
+    by_accelerator: bool,
+    parameters: Parameters | None = None,
 ) -> list[Document]:
     """Return one row per number of instances, or of accelerators (those of a part of one machine, then of whole machines).
 
     Speed-up and efficiency are against the smallest number that fits; a row that does not fit says why, and its figures are null.
     """
     machines = [machine_of(hardware, n, by_accelerator=by_accelerator) for n in scaling_counts(scaling)]
-    outcomes = evaluated(spec, machines, work)
-    free = evaluated(spec, machines, replace(work, global_batch=None)) if work.global_batch is not None else outcomes
+    outcomes = evaluated(spec, machines, work, parameters)
+    free = (
+        evaluated(spec, machines, replace(work, global_batch=None), parameters)
+        if work.global_batch is not None
+        else outcomes
+    )
     base: tuple[float, int] | None = None
     rows: list[Document] = []
     for (device, count), outcome, unbound in zip(machines, outcomes, free, strict=True):
@@ -78,7 +101,9 @@ def machine_of(hardware: Hardware, n: int, *, by_accelerator: bool) -> tuple[Har
     )
 
 
-def evaluated(spec: ModelSpec, machines: Sequence[tuple[Hardware, int]], work: TrainingWork) -> list[Outcome]:
+def evaluated(
+    spec: ModelSpec, machines: Sequence[tuple[Hardware, int]], work: TrainingWork, parameters: Parameters | None
+) -> list[Outcome]:
     """Return the best layout on each of the machines."""
     from planner.perf.training import evaluate_training  # noqa: PLC0415 - loads NumPy only when something is evaluated
 
@@ -86,9 +111,11 @@ def evaluated(spec: ModelSpec, machines: Sequence[tuple[Hardware, int]], work: T
     whole = [m for m in machines if m[0] is machines[-1][0]]
     parts = [m for m in machines if m[0] is not machines[-1][0]]
     for device, count in parts:
-        out.append(evaluate_training(spec, [device], work, [count])[0][0])
+        out.append(evaluate_training(spec, [device], work, [count], parameters=parameters)[0][0])
     if whole:
-        out.extend(evaluate_training(spec, [whole[0][0]], work, [count for _, count in whole])[0])
+        out.extend(
+            evaluate_training(spec, [whole[0][0]], work, [count for _, count in whole], parameters=parameters)[0]
+        )
     return out
 
 
