@@ -126,29 +126,29 @@ def layouts_of(spec: ModelSpec, hardware: Sequence[Hardware], work: TrainingWork
         expert = np.full_like(expert, work.expert_parallel)
         legal &= (data % expert == 0) & ((spec.experts or 1) % expert == 0)
     h, c, s = np.nonzero(np.broadcast_to(legal, np.broadcast_shapes(legal.shape, data.shape)))
-    shape = (len(h), len(levels), len(micro))
+    each = len(levels) * len(micro)
+    whole = (len(hardware), len(counts), table.shape[0])
 
     def flat(values: npt.NDArray[np.int64]) -> Array:
-        picked = np.broadcast_to(values, (len(hardware), len(counts), table.shape[0]))[h, c, s].astype(np.float64)
-        return np.broadcast_to(picked.reshape(-1, 1, 1), shape).ravel()
+        return np.repeat(np.broadcast_to(values, whole)[h, c, s].astype(np.float64), each)
 
     data_flat = flat(data)
-    micro_flat = np.broadcast_to(np.array(micro, dtype=np.float64), shape).ravel()
+    micro_flat = np.tile(np.array(micro, dtype=np.float64), len(h) * len(levels))
     wanted = step_samples(spec, work)
     accumulation = np.ones_like(data_flat) if wanted is None else np.ceil(wanted / (micro_flat * data_flat))
     samples = micro_flat * data_flat * np.maximum(1.0, accumulation)
     if work.global_batch is not None:
         samples = np.minimum(samples, float(work.global_batch))
     all_of = Layouts(
-        hardware=np.broadcast_to(h.reshape(-1, 1, 1), shape).ravel(),
-        count=np.broadcast_to(c.reshape(-1, 1, 1), shape).ravel(),
+        hardware=np.repeat(h, each),
+        count=np.repeat(c, each),
         instances=flat(instances),
         data=data_flat,
         tensor=flat(t),
         pipeline=flat(p),
         expert=flat(expert),
         stage=flat(stage),
-        checkpointing=np.broadcast_to(np.array(levels, dtype=np.float64).reshape(1, -1, 1), shape).ravel(),
+        checkpointing=np.tile(np.repeat(np.array(levels, dtype=np.float64), len(micro)), len(h)),
         micro_batch=micro_flat,
         accumulation=np.maximum(1.0, accumulation),
         samples=samples,

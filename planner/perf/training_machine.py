@@ -15,7 +15,7 @@ import numpy.typing as npt
 from planner.models.spec import ModelKind, ModelSpec
 from planner.perf.model import Hardware
 from planner.perf.parameters import Parameters, shipped
-from planner.perf.training_step import StepMachine, Values
+from planner.perf.training_step import HOST_BYTES_S, StepMachine, Values
 from pricing.model import AcceleratorKind, InterconnectKind
 
 Array = npt.NDArray[np.float64]
@@ -114,8 +114,8 @@ def stacked_nodes(nodes: Sequence[Node]) -> Node:
     return Node(**{f.name: np.array([getattr(n, f.name) for n in nodes], dtype=np.float64) for f in fields(Node)})
 
 
-def machine_of(node: Node, values: Array) -> StepMachine:
-    """Return the machine of nodes under fitted values [..., slots], columns in the order of `SLOTS`."""
+def machine_of(node: Node, values: Array, host: Values = HOST_BYTES_S) -> StepMachine:
+    """Return the machine of nodes under fitted values [..., slots], columns in the order of `SLOTS`; `host`: bytes/s to host memory."""
     by_name = {name: values[..., i] for i, name in enumerate(SLOTS)}
     return StepMachine(
         peak_flops=node.peak_flops,
@@ -124,6 +124,7 @@ def machine_of(node: Node, values: Array) -> StepMachine:
         devices=node.devices,
         link=node.link,
         network=node.network,
+        host=host,
         link_latency_s=node.link_latency_s,
         matmul_share=by_name["matmul_share"],
         expert_share=by_name["expert_share"],

@@ -94,22 +94,27 @@ class Wires:
 
 def placed(ranks: Values, stride: Values, wires: Wires) -> tuple[Array, Array]:
     """Return (ranks of the group in one node, nodes that it spans); its neighbours lie `stride` devices apart."""
-    inside = np.clip(np.asarray(wires.devices) / stride, 1.0, ranks)
+    inside = np.minimum(np.maximum(np.asarray(wires.devices) / stride, 1.0), ranks)
     return inside, np.asarray(ranks) / inside
 
 
 def gather_s(payload_bytes: Values, ranks: Values, stride: Values, wires: Wires) -> Array:
-    """Return the time of one all-gather or reduce-scatter of `payload_bytes` over a group, s.
+    """Return the time of one all-gather or reduce-scatter of `payload_bytes` over a group, s: see `gather_cost`."""
+    per_byte, fixed = gather_cost(*placed(ranks, stride, wires), wires)
+    return np.asarray(payload_bytes * per_byte + fixed)
+
+
+def gather_cost(inside: Array, nodes: Array, wires: Wires) -> tuple[Array, Array]:
+    """Return (s per byte of the payload, s of any) of an all-gather or reduce-scatter over a group, placed as `placed` says.
 
     Two levels: (m - 1)/m of the payload over the links of the node; between k nodes each of the m members moves its m-th, (k - 1)/k of it,
     over its share of the node's network. Latency: a tree's steps at each level.
     """
-    inside, nodes = placed(ranks, stride, wires)
-    payload = np.asarray(payload_bytes)
-    link = (inside - 1) / inside * payload / wires.link + np.log2(inside) * wires.link_latency_s
-    rate = np.asarray(wires.network) / wires.devices
-    network = (nodes - 1) / nodes * payload / inside / rate + np.log2(nodes) * wires.network_latency_s
-    return np.asarray(link + np.where(nodes > 1, network, 0.0))
+    beyond = nodes > 1
+    network = (nodes - 1) / nodes / inside * wires.devices / wires.network
+    per_byte = (inside - 1) / inside / wires.link + np.where(beyond, network, 0.0)
+    fixed = np.log2(inside) * wires.link_latency_s
+    return per_byte, fixed + np.where(beyond, np.log2(nodes) * wires.network_latency_s, 0.0)
 
 
 def exchange_s(payload_bytes: Values, ranks: Values, copies: Values, wires: Wires) -> Array:
@@ -142,10 +147,13 @@ def reduction_s(
     local = 2 * ((inside - 1) / inside * payload / wires.link + np.log2(inside) * wires.link_latency_s)
     rate = np.asarray(wires.network) / wires.devices
     part = payload / inside / rate  # s to send this device's part to another node once
-    ring = 2 * ((nodes - 1) / nodes * part + (nodes - 1) * wires.network_latency_s)
-    tree = 2 * (part + np.log2(nodes) * wires.network_latency_s)
-    load = np.where(np.asarray(servers) > 0, np.maximum(1.0, nodes / np.maximum(servers, 1e-9)), (nodes - 1) / nodes)
-    served = 2 * (load * part + wires.network_latency_s)
     code = np.asarray(algorithm)
-    between = np.select([code >= 2, code >= 1], [served, tree], ring)
+    between = 2 * ((nodes - 1) / nodes * part + (nodes - 1) * wires.network_latency_s)
+    if np.any(code >= 1):
+        tree = 2 * (part + np.log2(nodes) * wires.network_latency_s)
+        load = np.where(
+            np.asarray(servers) > 0, np.maximum(1.0, nodes / np.maximum(servers, 1e-9)), (nodes - 1) / nodes
+        )
+        served = 2 * (load * part + wires.network_latency_s)
+        between = np.where(code >= 2, served, np.where(code >= 1, tree, between))
     return np.asarray(local + np.where(nodes > 1, between, 0.0))

@@ -22,11 +22,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from planner.perf.training_network import Wires, exchange_s, gather_s, reduction_s
+from planner.perf.training_network import Wires, exchange_s, gather_cost, gather_s, placed, reduction_s
 
 Array = npt.NDArray[np.float64]
 Values = Array | float
 
+HOST_BYTES_S = 25e9
+"""Link of a device to host memory where nothing is known: PCIe 4.0 x16 at 80 %."""
 LEAST_EXPOSED = 0.1
 """Share of a collective that never hides: its first and last bucket."""
 BACKWARD_SHARE = 2 / 3
@@ -102,7 +104,7 @@ class StepMachine:
     devices: Values  # of a node
     link: Values  # bytes/s of a device to its neighbours in the node, one direction
     network: Values  # bytes/s of a node to others, one direction
-    host: Values = 25e9  # bytes/s of a device to host memory, one direction
+    host: Values = HOST_BYTES_S  # of a device to host memory, one direction
     link_latency_s: Values = 10e-6
     network_latency_s: Values = 10e-6
     matmul_share: Values  # of the peak, large matrices
@@ -192,13 +194,17 @@ def step_seconds(work: StepWork, layout: StepLayout, machine: StepMachine) -> St
     # Tensor parallelism: an all-gather and a reduce-scatter around attention and around the feed-forward, in every pass.
     sent = at.micro_batch * w.tokens / at.context * w.width * w.value_bytes
     tensor_s = 4 * w.blocks / at.pipeline * (2 + at.recompute) * gather_s(sent, at.tensor, 1.0, wires)
-    ring = at.micro_batch * w.tokens * w.kv_width * w.value_bytes / at.tensor
-    context_all_s = w.blocks / at.pipeline * (3 + at.recompute_attention) * gather_s(ring, at.context, at.tensor, wires)
-    context_s = exposed(context_all_s, m.overlap_share * samples * scores_s)
-    routed = at.micro_batch * w.tokens / (at.context * at.tensor) * w.routed_width / at.pipeline * w.value_bytes
-    exchanged_s = exchange_s(routed, at.expert, w.experts_per_token, wires)
-    exchanges_s = np.where(np.asarray(w.routed_width) > 0, 2 * (2 + at.recompute) * exchanged_s, 0.0)
-    expert_s = exposed(exchanges_s, EXCHANGE_HIDDEN * m.overlap_share * samples * matrices_s)
+    context_s: Values = 0.0
+    if not _none(at.context, 1.0):
+        ring = at.micro_batch * w.tokens * w.kv_width * w.value_bytes / at.tensor
+        rings_s = w.blocks / at.pipeline * (3 + at.recompute_attention) * gather_s(ring, at.context, at.tensor, wires)
+        context_s = exposed(rings_s, m.overlap_share * samples * scores_s)
+    expert_s: Values = 0.0
+    if not _none(w.routed_width, 0.0):
+        routed = at.micro_batch * w.tokens / (at.context * at.tensor) * w.routed_width / at.pipeline * w.value_bytes
+        exchanged_s = exchange_s(routed, at.expert, w.experts_per_token, wires)
+        exchanges_s = np.where(np.asarray(w.routed_width) > 0, 2 * (2 + at.recompute) * exchanged_s, 0.0)
+        expert_s = exposed(exchanges_s, EXCHANGE_HIDDEN * m.overlap_share * samples * matrices_s)
     offload_s = exposed(2 * at.offloaded_bytes / m.host, m.overlap_share * busy_s)
     inner_s = busy_s + waited_s + tensor_s + context_s + expert_s + offload_s
 
@@ -217,7 +223,8 @@ def step_seconds(work: StepWork, layout: StepLayout, machine: StepMachine) -> St
     )
 
     def each(seconds: Values) -> Array:
-        return np.broadcast_to(np.asarray(seconds, dtype=np.float64), shape)
+        part = np.asarray(seconds, dtype=np.float64)
+        return part if part.shape == shape else np.broadcast_to(part, shape)
 
     return StepTime(
         compute=each(at.accumulation * micro_s),
@@ -237,6 +244,11 @@ def step_seconds(work: StepWork, layout: StepLayout, machine: StepMachine) -> St
 def exposed(collective_s: Values, hidden_s: Values) -> Array:
     """Return the part of a collective that adds to the step, s."""
     return np.maximum(np.asarray(collective_s) - hidden_s, LEAST_EXPOSED * np.asarray(collective_s))
+
+
+def _none(values: Values, nothing: float) -> bool:
+    """Return whether something does not occur in any of the steps: a lone number that says so."""
+    return np.ndim(values) == 0 and float(values) == nothing
 
 
 def _ramp(columns: Values, half_width: Values) -> Array:
@@ -272,14 +284,15 @@ def _data_seconds(work: StepWork, layout: StepLayout, wires: Wires, *, hidden_s:
     every: Array = np.zeros(())
     zero = np.asarray(at.zero)
     for part, over, ranks, stride in groups:
+        if _none(part, 0.0):
+            continue
         weights, gradients = part * work.weight_bytes / over, part * work.gradient_bytes / over
-        scatter, gather = gather_s(gradients, ranks, stride, wires), gather_s(weights, ranks, stride, wires)
+        per_byte, fixed = gather_cost(*placed(ranks, stride, wires), wires)
+        scatter, gather = gradients * per_byte + fixed, weights * per_byte + fixed
+        updated = np.minimum(gradients, weights) * per_byte + fixed
         ddp = reduction_s(gradients, ranks, stride, wires, algorithm=at.reduction, servers=at.servers)
-        trained = np.minimum(gradients, weights)
-        once = once + np.select(
-            [zero >= 3, zero >= 2, zero >= 1],
-            [0.0 * ddp, gather_s(trained, ranks, stride, wires), scatter + gather_s(trained, ranks, stride, wires)],
-            ddp,
+        once = once + np.where(
+            zero >= 3, 0.0, np.where(zero >= 2, updated, np.where(zero >= 1, scatter + updated, ddp))
         )
-        every = every + np.select([zero >= 3, zero >= 2], [2 * gather + scatter, scatter], 0.0 * scatter)
+        every = every + np.where(zero >= 3, 2 * gather + scatter, np.where(zero >= 2, scatter, 0.0))
     return exposed(once, hidden_s) + at.accumulation * exposed(every, np.asarray(hidden_s) / BACKWARD_SHARE)

@@ -20,9 +20,9 @@ from planner.perf.parameters import Parameters
 from planner.perf.training_activations import RECOMPUTED, activation_width
 from planner.perf.training_input import Loader
 from planner.perf.training_layouts import Layouts, layouts_of
-from planner.perf.training_machine import SLOTS, Node, machine_of
+from planner.perf.training_machine import SLOTS, Node, machine_of, stacked_nodes
 from planner.perf.training_memory import MemoryFactors, PeakTerms, Split, peak_bytes, peak_terms
-from planner.perf.training_step import StepLayout, StepMachine, StepTime, StepWork, step_seconds
+from planner.perf.training_step import HOST_BYTES_S, StepLayout, StepMachine, StepTime, StepWork, step_seconds
 from planner.perf.training_step_work import step_work
 from planner.perf.training_work import attention_span
 
@@ -107,7 +107,9 @@ def compute(
     points = parameters.points(keys, len(items))
     columns = [parameters.index(name) for name in SLOTS]
 
-    every_machine = machines(items, layouts.hardware, parameters.values_at(points)[:, columns])
+    machines = Machines.of(items)
+    reached = parameters.values_at(points)[:, columns]
+    every_machine = machines.at(layouts.hardware, reached[layouts.hardware])
     rate = layouts.samples / step_seconds(task, step_layout(layouts, terms, fitting, work), every_machine).total
     best = np.zeros(places)
     np.maximum.at(best, place, rate)
@@ -127,11 +129,12 @@ def compute(
         lambda which, place, values: step_seconds(
             task,
             step_layout(layouts, terms, fitting, work, which),
-            machines(items, layouts.hardware[which], values, place),
+            machines.at(layouts.hardware[which], values[place]),
         ),
         chosen=at,
         hardware=chosen.hardware,
-        keys=keys,
+        points=points,
+        variances=parameters.variances(keys, len(items)),
         parameters=parameters,
     )
     free = chosen.samples / time.total
@@ -150,7 +153,7 @@ def compute(
         low=np.minimum(1.0, low),
         high=np.maximum(1.0, high),
         task=task,
-        machine=machines(items, chosen.hardware, parameters.values_at(points)[:, columns]),
+        machine=machines.at(chosen.hardware, reached[chosen.hardware]),
     )
     return found, least
 
@@ -160,17 +163,18 @@ def spread(
     *,
     chosen: Index,
     hardware: Index,
-    keys: Mapping[str, Sequence[str]],
+    points: Array,
+    variances: Array,
     parameters: Parameters,
 ) -> tuple[StepTime, Array]:
     """Return the time of each chosen layout, and the standard deviation of its log: noise, and parameters through their slopes.
 
     All slopes are one call of the step: as many copies of the layouts as there are parameters, each copy with one of them moved.
+    `points` and `variances` [hardware, slots] are those of the parameters for each hardware.
     """
     columns = [parameters.index(name) for name in SLOTS]
-    rows = len(next(iter(keys.values())))
-    points = parameters.points(keys, rows)
-    variance = parameters.variances(keys, rows)[hardware][:, columns].T
+    rows = len(points)
+    variance = variances[hardware][:, columns].T
     copies = np.repeat(points[None], len(columns) + 1, axis=0)
     for copy, column in enumerate(columns, start=1):
         copies[copy, :, column] += DIFFERENCE
@@ -248,10 +252,24 @@ def task_of(spec: ModelSpec, work: TrainingWork, precision: str) -> StepWork:
     return task
 
 
-def machines(items: Sequence[Prepared], at: Index, values: Array, place: Index | None = None) -> StepMachine:
-    """Return the machines of some layouts as one whose fields are arrays; `values` has a row of `SLOTS` per item (or per `place`)."""
-    node = Node(**{f.name: np.array([float(getattr(i.node, f.name)) for i in items])[at] for f in fields(Node)})
-    machine = machine_of(node, values[at if place is None else place])
-    stated = [i.hardware.host_interface_gb_s_bidirectional for i in items]
-    host = [float(machine.host) if x is None else x / 2 * 1e9 * HOST_LINK_SHARE for x in stated]
-    return replace(machine, host=np.array(host)[at])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machines:
+    """The nodes of all hardware as arrays, and the links to their hosts."""
+
+    node: Node
+    host: Array  # bytes/s of a device, one direction
+
+    @classmethod
+    def of(cls, items: Sequence[Prepared]) -> Machines:
+        """Return the nodes of some hardware."""
+        stated = [i.hardware.host_interface_gb_s_bidirectional for i in items]
+        host = [HOST_BYTES_S if x is None else x / 2 * 1e9 * HOST_LINK_SHARE for x in stated]
+        return cls(node=stacked_nodes([i.node for i in items]), host=np.array(host))
+
+    def at(self, hardware: Index, values: Array) -> StepMachine:
+        """Return the machines of some layouts as one; `values` has a row of `SLOTS` for each."""
+        node = Node(**{name: getattr(self.node, name)[hardware] for name in NODE_FIELDS})
+        return machine_of(node, values, host=self.host[hardware])
+
+
+NODE_FIELDS = tuple(f.name for f in fields(Node))
