@@ -1,6 +1,8 @@
-"""Time of the collectives inside a tensor-parallel group: a latency by topology plus bytes over the link.
+"""Time of the collectives of a tensor-parallel group: a latency by topology plus bytes over the link.
 
-t(all-reduce) = α(kind)·(1 + log2 T)/2 + 2·(T-1)/T · bytes / (W/2 · η), W = bandwidth of one device, both directions added.
+t(all-reduce) = α(kind)·(1 + log2 T)/2 + 2·(T-1)/T · bytes / (W/2 · η), W = bandwidth of one device, both directions added. Over M machines
+it is hierarchical: that inside each, and between them α_n·log2 M + 2·(M-1)/M · bytes / W_n, W_n the network of one machine: each device
+reduces its share of the data with its like on the other machines.
 References: Thakur, Rabenseifner, Gropp 2005 (ring all-reduce moves 2(T-1)/T of the data); α as seen by small messages in
 nccl-tests and custom all-reduce kernels.
 """
@@ -58,3 +60,15 @@ def all_reduce_s(payload_bytes: Array, tp: int | Array, latency_s: Array, bytes_
     ranks = np.asarray(tp, dtype=np.float64)
     time = latency_s * (1 + np.log2(ranks)) / 2 + 2 * (ranks - 1) / ranks * payload_bytes / bytes_per_s
     return np.where(ranks > 1, time, 0.0)
+
+
+def all_reduce_between_s(
+    payload_bytes: Array, machines: int | Array, latency_s: Array | float, bytes_per_s: Array | float
+) -> Array:
+    """Return seconds of the part of an all-reduce that goes between `machines`, each of which has `bytes_per_s`; zero for one.
+
+    `latency_s`: of a message there and one back; a tree takes log2 M of them.
+    """
+    m = np.asarray(machines, dtype=np.float64)
+    time = latency_s * np.log2(m) + 2 * (m - 1) / m * payload_bytes / bytes_per_s
+    return np.where(m > 1, time, 0.0)

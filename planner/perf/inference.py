@@ -115,7 +115,7 @@ def evaluate_inference(
 def _key(h: Hardware, work: InferenceWork) -> tuple[object, ...]:
     """Return what makes two hardwares serve alike (host CPU and, for one machine, the network do not bear on it)."""
     host = (h.vcpus, h.host_memory_gib) if h.kind is AcceleratorKind.CPU else ()
-    network = (h.network_gbps,) if work.max_instances > 1 else ()
+    network = (h.network_gbps, h.efa_supported) if work.max_instances > 1 else ()
     link = (h.interconnect_kind, h.interconnect_gb_s_bidirectional)
     speed = (h.memory_bandwidth_gb_s, *sorted(h.peak_tflops.items()))
     return (h.accelerator, h.kind, h.devices, h.fraction, h.memory_visible_gib, *speed, *link, *host, *network)

@@ -24,12 +24,16 @@ SPAN_GBPS = 100.0
 SPAN_DEVICES = 8
 MOST_SPANNED = 8
 """A replica is laid over several machines of its own accord where the model does not fit one: whole hosts (8 devices and more) with a
-network of 100 Gbit/s and more, at most 8. vLLM documentation, Distributed serving: tensor parallel inside a node, a stage a node."""
+network of 100 Gbit/s and more, at most 8. vLLM documentation, Distributed serving: tensor parallel inside a node and a stage a node, or
+tensor parallel over all nodes; Expert parallel deployment: attention data parallel and experts over all nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """One replica over devices: `pp` stages of `groups` groups of `tp` devices; the stages lie on `instances` machines."""
+    """One replica over devices: `pp` stages of `groups` groups of `tp` devices, on `instances` machines.
+
+    A machine holds whole stages, or a stage takes whole machines; then a machine holds whole groups, or a group takes whole machines.
+    """
 
     tp: int = 1
     pp: int = 1
@@ -41,6 +45,16 @@ class Split:
     def devices(self) -> int:
         """Devices of one replica."""
         return self.tp * self.pp * self.groups
+
+    @property
+    def machines(self) -> int:
+        """Machines of one stage."""
+        return max(1, self.instances // self.pp)
+
+    @property
+    def spans(self) -> int:
+        """Places between which stages send over the network: machines, or stages where each takes several."""
+        return self.pp if self.machines > 1 else self.instances
 
     def replicas(self, devices: int) -> int:
         """Return how many replicas an instance of so many devices holds; 1 where one replica spans instances."""
@@ -143,29 +157,38 @@ def splits_of(
 def spans_of(
     spec: ModelSpec, h: Hardware, work: InferenceWork, support: Support, stored: Quantization | None
 ) -> list[Split]:
-    """Return the splits of one replica over 2, 3, ... machines: the widest legal tensor-parallel degree inside, stages across."""
+    """Return the splits of one replica over 2, 3, ... machines.
+
+    Stages across and the widest legal tensor-parallel degree inside; one tensor-parallel group over all; and for models with experts
+    groups inside, with the experts dealt out over all.
+    """
     fixed = work.pipeline_parallel is not None or work.expert_parallel is not None
     fast = (h.network_gbps or 0.0) >= SPAN_GBPS and h.devices >= SPAN_DEVICES
-    if fixed or not fast or not {"tp", "pp", "nodes"} <= set(support.parallel):
+    parallel = set(support.parallel)
+    if fixed or not fast or not {"tp", "nodes"} <= parallel:
         return []
-    degrees = [work.tensor_parallel] if work.tensor_parallel else list(range(h.devices, 0, -1))
-    tp = next(
-        (
-            t
-            for t in degrees
-            if h.devices % t == 0 and why_illegal(spec, t, stored, shards_per_device=support.ranks_per_device) is None
-        ),
-        None,
-    )
-    if tp is None:
-        return []
-    inside = h.devices // tp
-    whole = expert_parallel_needed(spec, tp * support.ranks_per_device, stored)
-    return [
-        Split(tp=tp, pp=inside * n, instances=n, expert_parallel=whole)
-        for n in range(2, min(work.max_instances, MOST_SPANNED) + 1)
-        if inside * n <= spec.layers
+
+    def legal(tp: int) -> bool:
+        return why_illegal(spec, tp, stored, shards_per_device=support.ranks_per_device) is None
+
+    def whole(tp: int) -> bool:
+        return expert_parallel_needed(spec, tp * support.ranks_per_device, stored)
+
+    inside = [
+        t for t in range(h.devices, 0, -1) if h.devices % t == 0 and work.tensor_parallel in (None, t) and legal(t)
     ]
+    out: list[Split] = []
+    for n in range(2, min(work.max_instances, MOST_SPANNED) + 1):
+        devices = h.devices * n
+        over = [work.tensor_parallel] if work.tensor_parallel else [devices]
+        degrees = [*inside[:1], *(t for t in over if t > h.devices and t % h.devices == 0 == devices % t and legal(t))]
+        stages = [(tp, devices // tp) for tp in degrees if "pp" in parallel or devices == tp]
+        out.extend(
+            Split(tp=tp, pp=pp, instances=n, expert_parallel=whole(tp)) for tp, pp in stages if pp <= spec.layers
+        )
+        if spec.experts and "ep" in parallel and why_experts_illegal(spec, devices) is None:
+            out.extend(Split(tp=tp, groups=devices // tp, instances=n, expert_parallel=True) for tp in inside)
+    return out
 
 
 def why_experts_illegal(spec: ModelSpec, ranks: int) -> str | None:
@@ -180,21 +203,25 @@ def _machines(
     """Return why an asked split cannot be, or None, and how many machines it takes."""
     if split.pp > spec.layers:
         return f"{split.pp} pipeline stages are more than the {spec.layers:g} layers of {spec.name}", 1
-    inside = split.tp * split.groups
-    kind = "expert" if split.groups > 1 else "tensor"
-    if inside > h.devices:
-        return f"{kind} parallelism of {inside} needs {inside} devices, the instance has {h.devices}", 1
-    machines = math.ceil(split.pp / (h.devices // inside))
+    inside, each = split.tp * split.groups, h.devices
+    if inside <= each:
+        machines = math.ceil(split.pp / (each // inside))
+    elif inside % each or (split.tp % each and each % split.tp):
+        kind = (
+            f"expert parallelism of {inside} in groups of {split.tp}"
+            if split.groups > 1
+            else f"tensor parallelism of {inside}"
+        )
+        return f"{kind} does not fill instances of {each} devices", 1
+    else:
+        machines = split.pp * inside // each
     if machines == 1:
         return None, 1
     if "nodes" not in support.parallel:
-        return (
-            f"{split.devices} devices are needed, the instance has {h.devices}; {support.engine} does not span machines",
-            1,
-        )
+        return f"needs {split.devices} devices, the instance has {each}; {support.engine} does not span machines", 1
     if machines > work.max_instances:
         most = f"at most {work.max_instances} may be used" if work.max_instances > 1 else "one may be used"
-        return f"{split.devices} devices are those of {machines} instances, {most}", 1
+        return f"needs {split.devices} devices, those of {machines} instances of {each}; {most}", 1
     if h.network_gbps is None:
         return "the network between such instances is not known", 1
     return None, machines

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from planner.models import counting
 from planner.models.spec import AttentionKind, ModelSpec, TensorClass
-from planner.perf.collectives import all_reduce_s
+from planner.perf.collectives import all_reduce_between_s, all_reduce_s
 from planner.perf.memory import cache_bytes_per_token, is_down_projection, kv_projection_excess
 from planner.perf.precision import Format, tensor_bits
 
@@ -63,9 +63,11 @@ class Shape:
     reduced_bytes_per_token: Array  # payload of one all-reduce
     ranks: Array  # devices that reduce together
     stages: Array  # pipeline stages; a micro-batch is 1/stages of the requests
-    spans: Array  # machines that the stages lie on: spans - 1 of the hops go over the network
+    spans: Array  # places that the stages lie on: spans - 1 of the hops go over the network
+    machines: Array  # that one stage lies on
     groups: Array  # groups with attention of their own (each 1/groups of the requests) that share experts
     exchanged_bytes_per_token: Array  # rows that a token sends to experts of other groups and gets back, all layers
+    crossing_bytes_per_token: Array  # of them over the network of one machine, for a token of each group
     expert_layers: Array
     experts: Array  # of one layer on one device; 0 where there are none
 
@@ -131,6 +133,7 @@ def shape_of(
     output_tokens: float,
     pp: int = 1,
     spans: int = 1,
+    machines: int = 1,
     groups: int = 1,
     padded: bool = False,
     shards: int = 1,
@@ -215,11 +218,25 @@ def shape_of(
         ranks=np.asarray(float(tp)),
         stages=np.asarray(float(pp)),
         spans=np.asarray(float(spans)),
+        machines=np.asarray(float(machines)),
         groups=np.asarray(float(groups)),
         exchanged_bytes_per_token=np.asarray(sent * spec.hidden_size * EXCHANGED_BYTES * (1 - 1 / groups) / tp),
+        crossing_bytes_per_token=np.asarray(crossing_rows(spec, machines, groups) * spec.hidden_size * EXCHANGED_BYTES),
         expert_layers=np.asarray(float(expert_layers)),
         experts=np.asarray(max((f.experts for f in spec.feed_forward), default=0) / groups),
     )
+
+
+def crossing_rows(spec: ModelSpec, machines: int, groups: int) -> float:
+    """Return the hidden rows that leave one of `machines` for experts of the others, all layers, for a token of each of `groups`.
+
+    A row goes once to each machine that has some of its k experts, 1 - (1 - 1/M)^k of the others, and is spread over its devices there
+    (DeepEP, deepseek-ai; vLLM's all-gather of tokens sends as much).
+    """
+    if machines == 1 or groups == 1:
+        return 0.0
+    reached = sum(f.count * (1 - (1 - 1 / machines) ** f.experts_per_token) for f in spec.feed_forward if f.experts)
+    return groups / machines * (machines - 1) * reached
 
 
 def activation_traffic(spec: ModelSpec, tp: int) -> float:
@@ -298,15 +315,19 @@ def overhead_s(shape: Shape, machine: Machine, sequences: Array) -> Array:
 
 
 def reduces_s(shape: Shape, machine: Machine, tokens: Array) -> Array:
-    """Return the time of a step's all-reduces: two a layer, of one hidden row per token."""
-    one = all_reduce_s(
-        shape.reduced_bytes_per_token * tokens, shape.ranks, machine.link_latency_s, machine.link_bytes_per_s
-    )
+    """Return the time of a step's all-reduces: two a layer, of one hidden row per token; a group may lie on several machines."""
+    payload = shape.reduced_bytes_per_token * tokens
+    over = np.maximum(shape.machines / shape.groups, 1.0)
+    one = all_reduce_s(payload, shape.ranks / over, machine.link_latency_s, machine.link_bytes_per_s)
+    if np.any(over > 1):
+        one = one + all_reduce_between_s(payload, over, machine.network_latency_s, machine.network_bytes_per_s)
     return REDUCES_PER_LAYER * shape.layers * one
 
 
 def hops_s(shape: Shape, machine: Machine, tokens: Array) -> Array:
     """Return the time in which a micro-batch passes from stage to stage: one message a hop, over the network between machines."""
+    if not np.any(shape.stages > 1):
+        return np.zeros_like(tokens)
     payload = shape.reduced_bytes_per_token * tokens
     inside = (shape.stages - shape.spans) * (machine.link_latency_s + payload / machine.link_bytes_per_s)
     outside = (shape.spans - 1.0) * (machine.network_latency_s + payload / machine.network_bytes_per_s)
@@ -314,10 +335,18 @@ def hops_s(shape: Shape, machine: Machine, tokens: Array) -> Array:
 
 
 def exchanges_s(shape: Shape, machine: Machine, tokens: Array) -> Array:
-    """Return the time of a step's exchanges with experts of other groups: there and back, a message to each of log2 partners."""
-    messages = 2.0 * shape.expert_layers * machine.link_latency_s * (1 + np.log2(shape.ranks * shape.groups)) / 2
+    """Return the time of a step's exchanges with experts of other groups: there and back, a message to each of log2 partners.
+
+    Over several machines a row crosses the network first, once to each machine, and then spreads inside.
+    """
+    if not np.any(shape.groups > 1):
+        return np.zeros_like(tokens)
+    inside = shape.ranks * shape.groups / shape.machines
+    messages = 2.0 * shape.expert_layers * machine.link_latency_s * (1 + np.log2(inside)) / 2
     time = messages + shape.exchanged_bytes_per_token * tokens / machine.link_bytes_per_s
-    return np.where(shape.groups > 1, time, 0.0)
+    far = 2.0 * shape.expert_layers * machine.network_latency_s * (1 + np.log2(shape.machines)) / 2
+    far = far + shape.crossing_bytes_per_token * tokens / machine.network_bytes_per_s
+    return np.where(shape.groups > 1, time + np.where(shape.machines > 1, far, 0.0), 0.0)
 
 
 def decode_step(shape: Shape, machine: Machine, concurrency: Array, tokens_each: float | Array = 1.0) -> Step:

@@ -9,6 +9,7 @@ from planner.models.spec import ModelKind, ModelSpec
 from planner.perf import llm
 from planner.perf.arrivals import ServingArrivals
 from planner.perf.engines import SPLIT_BY_LAYERS
+from planner.perf.layouts import Split
 from planner.perf.llm_terms import terms_of
 from planner.perf.memory import has_windows, inference_memory
 from planner.perf.model import Basis, Evaluation, InferenceWork, LateTerms, Layout, Percentiles, Performance, Rates
@@ -136,6 +137,19 @@ def notes_of(spec: ModelSpec, point: Point, work: InferenceWork) -> tuple[str, .
     return tuple(notes)
 
 
+def across_words(split: Split) -> str:
+    """Return what goes between the machines of a replica."""
+    stages = f"{split.pp} pipeline stages of {split.tp * split.groups} devices, activations"
+    if split.machines == 1:
+        return stages
+    inside = (
+        f"experts over {split.tp * split.groups} devices, rows to them and back"
+        if split.groups > 1
+        else f"tensor parallelism over {split.tp} devices, two all-reduces a layer"
+    )
+    return inside if split.pp == 1 else f"{stages}; {inside}"
+
+
 def split_notes(spec: ModelSpec, point: Point, work: InferenceWork) -> list[str]:
     """Return what to know of how the model is split, and of speculation."""
     c, s = point.candidate, point.candidate.split
@@ -146,8 +160,8 @@ def split_notes(spec: ModelSpec, point: Point, work: InferenceWork) -> list[str]
         notes.append(f"{idle} of {devices} devices stay idle: {point.replicas} replicas of {s.devices}")
     if s.instances > 1:
         notes.append(
-            f"one replica spans {s.instances} instances: {s.pp} pipeline stages of {s.tp} devices, activations over the network of "
-            f"{c.hardware.network_gbps:g} Gbit/s (place them side by side, in a cluster placement group); if one instance stops, it stops"
+            f"one replica spans {s.instances} instances: {across_words(s)} over the network of {c.hardware.network_gbps:g} Gbit/s (place them "
+            "side by side, in a cluster placement group); if one instance stops, it stops"
         )
     if s.groups > 1:
         notes.append(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.perf import llm
-from planner.perf.collectives import all_reduce_s
+from planner.perf.collectives import all_reduce_between_s, all_reduce_s
 from planner.perf.model import Term
 from planner.perf.operating_point import Point
 
@@ -188,28 +188,43 @@ def _rest(point: Point, step: llm.Step, *, tokens: float, sequences: float, step
 def collective_formula(point: Point, tokens: float) -> str:
     """Return the collectives of one step with their numbers: all-reduces, hops between stages, exchanges with experts elsewhere."""
     s, m = point.shape, point.machine
-    ranks = int(s.ranks)
+    over = max(int(s.machines / s.groups), 1)  # machines of one tensor-parallel group
+    ranks = int(s.ranks) // over
     payload = float(s.reduced_bytes_per_token) * tokens
     link = f"{float(m.link_bytes_per_s) / 1e9:.6g} GB/s"
+    network = f"{float(m.network_bytes_per_s) / 1e9:.6g} GB/s"
     words = []
-    if ranks > 1:
+    if int(s.ranks) > 1:
         one = float(all_reduce_s(np.asarray(payload), ranks, m.link_latency_s, m.link_bytes_per_s))
+        between = float(all_reduce_between_s(np.asarray(payload), over, m.network_latency_s, m.network_bytes_per_s))
+        beyond = (
+            f" + {float(m.network_latency_s) * 1e6:.6g} µs x log2 {over} + 2 x {over - 1}/{over} x bytes / {network} between {over} machines"
+            if over > 1
+            else ""
+        )
         words.append(
-            f"{llm.REDUCES_PER_LAYER:g} x {float(s.layers):g} layers x {one * 1e6:.6g} µs; one all-reduce of {payload:.6g} B over {ranks} = "
-            f"{float(m.link_latency_s) * 1e6:.6g} µs x (1 + log2 {ranks}) / 2 + 2 x {ranks - 1}/{ranks} x bytes / {link}"
+            f"{llm.REDUCES_PER_LAYER:g} x {float(s.layers):g} layers x {(one + between) * 1e6:.6g} µs; one all-reduce of {payload:.6g} B over "
+            f"{ranks} = {float(m.link_latency_s) * 1e6:.6g} µs x (1 + log2 {ranks}) / 2 + 2 x {ranks - 1}/{ranks} x bytes / {link}{beyond}"
         )
     inside, outside = int(s.stages - s.spans), int(s.spans) - 1
     if inside:
         words.append(f"{inside} hops x ({float(m.link_latency_s) * 1e6:.6g} µs + {payload:.6g} B / {link})")
     if outside:
-        rate, latency = float(m.network_bytes_per_s), float(m.network_latency_s)
         words.append(
-            f"{outside} hops over the network x ({latency * 1e6:.6g} µs + {payload:.6g} B / {rate / 1e9:.6g} GB/s)"
+            f"{outside} hops over the network x ({float(m.network_latency_s) * 1e6:.6g} µs + {payload:.6g} B / {network})"
         )
     if float(s.groups) > 1:
+        machines = int(s.machines)
+        beyond = (
+            f" + 2 x {float(s.expert_layers):g} layers x {float(m.network_latency_s) * 1e6:.6g} µs x (1 + log2 {machines}) / 2 + {tokens:.6g} "
+            f"tokens x {float(s.crossing_bytes_per_token):.6g} B / {network} between {machines} machines"
+            if machines > 1
+            else ""
+        )
         words.append(
             f"exchanges with the experts of {float(s.groups):g} groups: 2 x {float(s.expert_layers):g} layers x {float(m.link_latency_s) * 1e6:.6g} "
-            f"µs x (1 + log2 {float(s.ranks * s.groups):g}) / 2 + {tokens:.6g} tokens x {float(s.exchanged_bytes_per_token):.6g} B / {link}"
+            f"µs x (1 + log2 {float(s.ranks * s.groups) / machines:g}) / 2 + {tokens:.6g} tokens x {float(s.exchanged_bytes_per_token):.6g} B / {link}"
+            f"{beyond}"
         )
     return " + ".join(words) if words else "one device: nothing to reduce"
 

@@ -15,6 +15,7 @@ from planner.perf.model import InferenceWork
 from planner.perf.operating_point import Point
 from planner.perf.serving_parameters import by_level, points_and_variances
 from planner.perf.serving_rates import machine, peaks_from, peaks_of
+from planner.perf.spans import networked
 
 DIFFERENCE = 1e-3
 """Step in link space of the differences."""
@@ -32,7 +33,7 @@ def factors_of(points: Sequence[Point], work: InferenceWork) -> list[tuple[float
     moved[:, np.arange(1, slots + 1), np.arange(slots)] += DIFFERENCE
     values = np.stack([s.link.reach(moved[..., i]) for i, s in enumerate(parameters.slots)], axis=-1)
     peaks = np.array([peaks_of(p.candidate.hardware, p.candidate.form) for p in points])[:, None, :]
-    m = machine(values, peaks_from(peaks))
+    m = networked(machine(values, peaks_from(peaks)), [p.candidate for p in points])
     shape = llm.columns([p.shape for p in points])
     concurrency = np.array([[float(p.concurrency)] for p in points])
     step = np.array([[float(p.step_tokens)] for p in points])

@@ -12,8 +12,9 @@ from planner.perf.serving_candidates import Candidate
 from planner.perf.training_network import network_bytes_per_s
 
 NETWORK_LATENCY_S = {True: 30e-6, False: 60e-6}
-"""One message from device to device over two machines' network, with EFA and over TCP: 16 to 20 µs of the fabric (OSU latency
-benchmark over EFA) and the start of the kernels that send and take it; over TCP twice that. Assumed."""
+"""One message from device to device over two machines' network with its kernels' start, or one there and back inside a collective,
+with EFA and over TCP: 16 to 20 µs of the fabric (OSU latency benchmark over EFA); an all-reduce of 8 B over 16 GPUs of two p6-b200
+takes 50.6 µs (nccl-tests in dstackai/dstack#3961), 20 of which are those inside one. Over TCP twice that, assumed."""
 
 
 def networked(machine: llm.Machine, members: Sequence[Candidate]) -> llm.Machine:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+import re
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from serving_cases import bad, good, instance, machine, model, plain, requests
 
+from planner.perf.collectives import all_reduce_between_s, all_reduce_s, datasheet_link
 from planner.perf.memory import device_weights, kv_bytes_per_request, longest_context, stage_share
 from planner.perf.model import InferenceWork, RejectionReason
 from planner.perf.precision import Format
+from planner.perf.spans import NETWORK_LATENCY_S
 from planner.perf.speculation import DRAFT_SHARE, Speculation
+from planner.perf.training_network import network_bytes_per_s
 
 GIB = 2.0**30
 BF16 = Format(weights="bf16", compute="bf16", wide="bf16", native=True)
@@ -30,20 +35,17 @@ def test_a_stage_has_its_layers_and_the_larger_end() -> None:
     assert stage_share(spec, 4) == 32 / 126  # 31.5 layers are not; one stage has 32
 
 
-@pytest.mark.parametrize(
-    ("name", "precision", "most_gib"), [("llama-3.1-405b", "bf16", 47.3), ("deepseek-v3", "fp8", 42.0)]
-)
-def test_what_fits_no_single_host_is_laid_over_two(name: str, precision: str, most_gib: float) -> None:
-    # 405B x 2 bytes = 812 GB and 671 GB of fp8 against 8 x 79.1 x 0.9 = 569 GiB = 611 GB.
-    spec, host = model(name), instance("p5.48xlarge")
+def test_what_fits_no_single_host_is_laid_over_two() -> None:
+    # 405B x 2 bytes = 812 GB against 8 x 79.1 x 0.9 = 569 GiB = 611 GB.
+    spec, host = model("llama-3.1-405b"), instance("p5.48xlarge")
     assert bad(spec, host).reason is RejectionReason.OUT_OF_MEMORY
     found = good(spec, host, max_instances=64)
     layout = found.layout
     assert found.instances == 2
     assert (layout.tensor_parallel, layout.pipeline_parallel) == (8, 2)
     assert layout.replicas_per_instance is None
-    assert layout.precision == precision
-    assert found.memory.lines[0].gib < most_gib
+    assert layout.precision == "bf16"
+    assert found.memory.lines[0].gib < 47.3
     assert found.memory.fits
     note = next(n for n in found.notes if "spans 2 instances" in n)
     assert "3200 Gbit/s" in note
@@ -74,7 +76,7 @@ def test_asked_stages_take_the_machines_they_need() -> None:
     inside = good(spec, h, tensor_parallel=2, pipeline_parallel=2)
     assert (inside.instances, inside.layout.pipeline_parallel, inside.layout.replicas_per_instance) == (1, 2, 1)
     refused = bad(spec, h, tensor_parallel=4, pipeline_parallel=2)
-    assert refused.detail == "8 devices are those of 2 instances, one may be used"
+    assert refused.detail == "needs 8 devices, those of 2 instances of 4; one may be used"
     across = good(spec, instance("p5.48xlarge"), tensor_parallel=8, pipeline_parallel=2, max_instances=2)
     assert across.instances == 2
     assert bad(spec, h, pipeline_parallel=33, max_instances=64).reason is RejectionReason.LAYOUT_IMPOSSIBLE
@@ -83,9 +85,79 @@ def test_asked_stages_take_the_machines_they_need() -> None:
 def test_the_network_between_stages_costs_what_a_message_takes() -> None:
     # One hop of a request's hidden row, 16,384 x 2 bytes: 30 µs and 32 KiB over 0.8 x 400 GB/s.
     spec, host = model("llama-3.1-405b"), instance("p5.48xlarge")
-    found = good(spec, host, max_instances=2, max_concurrency=1)
+    found = good(spec, host, max_instances=2, max_concurrency=1, tensor_parallel=8, pipeline_parallel=2)
     formula = next(t.formula for t in found.performance.terms if t.name == "decode collectives")
     assert "1 hops over the network x (30 µs + 32768 B / 320 GB/s)" in formula
+
+
+def test_tensor_parallelism_over_two_machines_reduces_inside_and_between() -> None:
+    # Llama-3.1-70B, one request: a row of 8,192 x 2 bytes over 8 devices of each of two p5.48xlarge, then 30 µs and 2 x 1/2 of it over
+    # 0.8 x 400 GB/s between them: 30.0512 µs for each of 160 all-reduces beside those of one machine.
+    spec, host = model("llama-3.1-70b"), instance("p5.48xlarge")
+    asked = {"max_concurrency": 1, "pipeline_parallel": 1}
+    inside = good(spec, host, tensor_parallel=8, **asked)
+    across = good(spec, host, tensor_parallel=16, max_instances=2, **asked)
+    assert (across.instances, across.layout.tensor_parallel, across.layout.replicas_per_instance) == (2, 16, None)
+    terms = [{t.name: t for t in found.performance.terms} for found in (inside, across)]
+    collectives = [float(t["decode collectives"].value) for t in terms]
+    assert collectives[1] - collectives[0] == pytest.approx(160 * (30 + 16_384 / 320e9 * 1e6) / 1e3, rel=1e-6)
+    assert "30 µs x log2 2 + 2 x 1/2 x bytes / 320 GB/s between 2 machines" in terms[1]["decode collectives"].formula
+    assert any(
+        "tensor parallelism over 16 devices, two all-reduces a layer over the network" in n for n in across.notes
+    )
+    refused = bad(spec, host, tensor_parallel=16)
+    assert refused.detail == "needs 16 devices, those of 2 instances of 8; one may be used"
+
+
+def test_a_small_all_reduce_over_two_machines_is_as_nccl_tests_say() -> None:
+    # dstackai/dstack#3961: 8 B over 16 GPUs of two p6-b200.48xlarge take 50.6 µs (out of place), 54.5 in place.
+    host = instance("p6-b200.48xlarge")
+    latency, rate = datasheet_link(host)
+    one = float(all_reduce_s(np.asarray(8.0), 8, np.asarray(latency), np.asarray(rate)))
+    between = float(all_reduce_between_s(np.asarray(8.0), 2, NETWORK_LATENCY_S[True], network_bytes_per_s(host) or 0))
+    assert (one + between) * 1e6 == pytest.approx(52.5, rel=0.05)
+
+
+def test_experts_over_two_machines_send_a_row_once_to_each() -> None:
+    # DeepSeek-V3: 58 layers with 8 of 256 experts a token, rows of 7,168 x 2 bytes there and back. 8 groups of each machine send
+    # 1 - (1/2)^8 of their rows to the other, over 0.8 x 400 GB/s.
+    spec, host = model("deepseek-v3"), instance("p5en.48xlarge")
+    asked = {"tensor_parallel": 1, "max_concurrency": 1600}
+    inside = good(spec, host, expert_parallel=8, **asked | {"max_concurrency": 800})
+    across = good(spec, host, expert_parallel=16, max_instances=2, **asked)
+    assert (across.instances, across.layout.expert_parallel, across.layout.data_parallel) == (2, 16, 16)
+    terms = [{t.name: t for t in found.performance.terms} for found in (inside, across)]
+    assert terms[0]["requests that one step carries"].value == terms[1]["requests that one step carries"].value == 100
+    crossing = 58 * 8 * (1 - 0.5**8) * 7168 * 4
+    network_ms = 100 * crossing / 320e9 * 1e3 + 2 * 58 * 30e-3
+    # Inside, a row goes to 15/16 instead of 7/8 other devices' experts.
+    links = float(re.search(r"B / ([\d.]+) GB/s", terms[0]["decode collectives"].formula).group(1)) * 1e9  # type: ignore[union-attr]
+    more_ms = 100 * 58 * 8 * 7168 * 4 * (15 / 16 - 7 / 8) / links * 1e3
+    difference = float(terms[1]["decode collectives"].value) - float(terms[0]["decode collectives"].value)
+    assert difference == pytest.approx(network_ms + more_ms, rel=1e-4)
+    assert any("experts over 16 devices, rows to them and back" in n for n in across.notes)
+
+
+def test_what_fits_no_single_host_is_also_tried_as_one_group_and_with_experts_dealt_out() -> None:
+    # 671 GB of fp8 do not fit 611 GB. Attention data parallel caches each latent once, tensor parallelism 8 or 16 times.
+    spec, host = model("deepseek-v3"), instance("p5.48xlarge")
+    assert bad(spec, host).reason is RejectionReason.OUT_OF_MEMORY
+    found = good(spec, host, max_instances=2)
+    assert (found.instances, found.layout.expert_parallel, found.layout.data_parallel) == (2, 16, 16)
+    stages = good(spec, host, max_instances=2, tensor_parallel=8, pipeline_parallel=2)
+    assert requests(found) > requests(stages)
+    # For latency one request is spread over all devices: stages would wait for each other.
+    dense = good(model("llama-3.1-405b"), host, max_instances=2, objective="latency")
+    assert (dense.layout.tensor_parallel, dense.layout.pipeline_parallel) == (16, 1)
+
+
+def test_stages_may_take_several_machines_each() -> None:
+    spec, host = model("llama-3.1-405b"), instance("p5.48xlarge")
+    found = good(spec, host, tensor_parallel=16, pipeline_parallel=2, max_instances=4, max_concurrency=4)
+    assert found.instances == 4
+    formula = next(t.formula for t in found.performance.terms if t.name == "decode collectives")
+    assert "between 2 machines" in formula
+    assert "1 hops over the network" in formula
 
 
 def test_groups_that_share_experts_hold_more_requests_of_a_latent_cache() -> None:

@@ -25,11 +25,13 @@ def recommend(**request):
     return bootstrap.answer_recommendation(RecommendRequest(**{"purchase": ("on_demand",), **request}))
 
 
-@pytest.mark.parametrize("model", ["llama-3.1-405b", "deepseek-v3"])
-def test_two_hosts_serve_one_replica_and_both_are_paid(model):
+@pytest.mark.parametrize(
+    ("model", "split", "degree"), [("llama-3.1-405b", "pipeline_parallel", 2), ("deepseek-v3", "expert_parallel", 16)]
+)
+def test_two_hosts_serve_one_replica_and_both_are_paid(model, split, degree):
     (row,) = recommend(model=model, instance=("p5.48xlarge",))["recommendations"]
     assert row["instance_count"] == 2
-    assert row["layout"]["pipeline_parallel"] == 2
+    assert row["layout"][split] == degree
     assert row["layout"]["replicas_per_instance"] is None
     assert float(row["cost"]["usd_per_hour"]) == 2 * P5_USD_PER_HOUR
     served = row["performance"]["requests_per_s"]
@@ -51,6 +53,15 @@ def test_a_load_takes_whole_replicas():
     assert count["formula"].endswith("x 2 instances of a replica")
 
 
+def test_degrees_wider_than_an_instance_take_the_instances_that_are_given():
+    wide = estimate(model="70b", instance="p5.48xlarge", instances=2, tensor_parallel=16)
+    assert (wide["instance_count"], wide["layout"]["tensor_parallel"], wide["rejections"]) == (2, 16, [])
+    dealt = estimate(model="deepseek-v3", instance="p5en.48xlarge", instances=2, expert_parallel=16)
+    assert (dealt["instance_count"], dealt["layout"]["expert_parallel"], dealt["rejections"]) == (2, 16, [])
+    refused = estimate(model="70b", instance="p5.48xlarge", tensor_parallel=16)
+    assert refused["rejections"][0]["detail"] == "needs 16 devices, those of 2 instances of 8; one may be used"
+
+
 def test_one_instance_may_be_asked_for():
     answer = recommend(model="llama-3.1-405b", instance=("p5.48xlarge",), max_instances=1)
     assert answer["recommendations"] == []
@@ -65,9 +76,10 @@ def test_one_instance_may_be_asked_for():
 def test_an_estimate_says_what_would_fit():
     document = estimate(model="8b", instance="g6e.xlarge", max_concurrency=8)
     memory = document["memory"]
-    # L40S: 0.9 x 44.5 GiB less 14.96 (weights), 0.5 and about 0.2; 131,072 B a token: about 196,000 tokens.
-    room = (0.9 * 44.5 - 14.958 - 0.5 - 0.211) * 2**30
-    assert memory["max_concurrency_at_context"] == pytest.approx(room / (2000 * 131_072 + 6 * 128_256), abs=1)
+    # L40S: 0.9 x 44.5 GiB less 14.96 (weights), 0.5, 0.5 (graphs) and about 0.2; 131,072 B a token: about 192,000 tokens, of which each
+    # request leaves 7.5 of a page empty.
+    room = (0.9 * 44.5 - 14.958 - 0.5 - 0.5 - 0.211) * 2**30
+    assert memory["max_concurrency_at_context"] == pytest.approx(room / (2007.5 * 131_072 + 6 * 128_256), abs=1)
     assert memory["max_context_tokens"] == pytest.approx(room / 8 / 131_072, rel=0.005)
     assert memory["max_context_tokens_of_one"] == 131_072  # the model's own
     text = estimate_text(document, width=120, colour=False)
