@@ -93,7 +93,8 @@ class Memory(Shape):
     """Memory per accelerator, GiB; `required` is the sum of the lines.
 
     What a replica could hold at most: requests of the asked lengths, tokens of a request with the layout's requests in flight, and of a
-    single one (within the model's context).
+    single one (within the model's context). Models priced per sample: samples of the asked size in a batch, the largest sample (tokens,
+    pixels along the edge, output tokens) at the layout's batch, and in a batch of one.
     """
 
     required_gib_per_accelerator: float
@@ -102,6 +103,9 @@ class Memory(Shape):
     max_concurrency_at_context: int | None
     max_context_tokens: int | None
     max_context_tokens_of_one: int | None
+    max_batch_at_size: int | None
+    max_size: int | None
+    max_size_of_one: int | None
     available_is: str
 
 

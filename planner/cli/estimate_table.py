@@ -81,8 +81,17 @@ def memory(document: Document, width: int) -> list[RenderableType]:
     return [*table(columns, width), *(Text(line) for line in capacity(document))]
 
 
+SIZE_UNITS = {
+    "encoder": "tokens",
+    "vision": "pixels along the edge",
+    "diffusion": "pixels along the edge",
+    "speech": "output tokens",
+}
+"""What the size of a sample counts, by kind of model."""
+
+
 def capacity(document: Document) -> list[str]:
-    """Return what one replica could hold at most, where that is known: requests of these lengths, and tokens of a request."""
+    """Return what one replica could hold at most, where that is known: requests of these lengths, and tokens of a request; or samples, and their size."""
     memory_, layout, request = document["memory"], document["layout"], document["request"]
     requests, tokens = memory_["max_concurrency_at_context"], memory_["max_context_tokens"]
     lines = []
@@ -96,6 +105,14 @@ def capacity(document: Document) -> list[str]:
         lines.append(
             f"Longest context: {tokens:,} tokens (input and output) with {flying:,} request{'' if flying == 1 else 's'} in flight{alone}."
         )
+    batch, size, alone = (memory_[name] for name in ("max_batch_at_size", "max_size", "max_size_of_one"))
+    if batch is not None:
+        lines.append(f"A batch holds at most {batch:,} samples of this size, by memory.")
+    if size is not None:
+        now = layout["batch"]
+        one = f", {alone:,} alone" if now and now > 1 and alone is not None and alone != size else ""
+        unit = SIZE_UNITS[document["model"]["kind"]]
+        lines.append(f"Largest sample: {size:,} {unit} in a batch of {now:,}{one}.")
     return lines
 
 

@@ -24,15 +24,16 @@ def sample_of(curve: WorkCurve, size: int, steps: int = 1) -> SampleWork:
         text += f", {steps} denoising steps" + (" with guidance (2 passes each)" if curve.passes_per_step == 2 else "")
     return SampleWork(
         description=text,
-        flops=passes * _polynomial(curve.flops, u),
-        activation_elements=passes * _polynomial(curve.activations, u),
+        flops=passes * polynomial(curve.flops, u),
+        activation_elements=passes * polynomial(curve.activations, u),
         steps=steps,
         size=size,
         curve=curve,
     )
 
 
-def _polynomial(c: tuple[float, float, float], u: float) -> float:
+def polynomial(c: tuple[float, float, float], u: float) -> float:
+    """Return c0 + c1 u + c2 u²."""
     return c[0] + c[1] * u + c[2] * u * u
 
 

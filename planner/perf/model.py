@@ -113,6 +113,13 @@ class MemoryFit:
         None  # serving: longest request, input and output, with the layout's requests in flight
     )
     max_context_tokens_of_one: int | None = None  # the same for a single request
+    max_batch_at_size: int | None = (
+        None  # models priced per sample: most samples of the asked size in a batch, by memory alone
+    )
+    max_size: int | None = (
+        None  # their largest sample (tokens, pixels along the edge, output tokens) at the layout's batch
+    )
+    max_size_of_one: int | None = None  # the same in a batch of one
 
     @property
     def required_gib_per_accelerator(self) -> float:

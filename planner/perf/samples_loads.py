@@ -15,7 +15,8 @@ from importlib.resources import files
 import numpy as np
 import numpy.typing as npt
 
-from planner.models.spec import AttentionKind, ModelKind, ModelSpec
+from planner.models.sample_work import polynomial
+from planner.models.spec import AttentionKind, ModelKind, ModelSpec, SampleWork
 from planner.perf.model import Hardware
 from planner.perf.precision import Format, bits_of
 from planner.perf.samples_time import Loads
@@ -125,6 +126,16 @@ def most_written(spec: ModelSpec) -> float:
     """Return the elements that all layers of the largest pass write."""
     share = TRANSFORMER_SHARES[0] if spec.attention else CONVOLUTION_SHARES[0]
     return max(p.matrix_elements for p in passes_of(spec)) / share
+
+
+def written_at(spec: ModelSpec, sample: SampleWork, size: int) -> float:
+    """Return the elements that all layers of the largest pass write at another size of a sample."""
+    curve = sample.curve
+    if curve is None:
+        return most_written(spec)
+    if spec.kind is ModelKind.SPEECH:
+        return max(curve.activations[0], curve.activations[1] + curve.activations[2] * size)
+    return polynomial(curve.activations, curve.units(size))
 
 
 def cache_elements(spec: ModelSpec, earlier_tokens: float) -> float:

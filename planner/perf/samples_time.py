@@ -21,6 +21,7 @@ Reference for the roofline: Williams, Waterman, Patterson 2009.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -57,9 +58,30 @@ class Loads:
     off_chip: Array  # [rows] share of activations that leaves the core's own memory
     cache_bytes: Array  # [rows] last-level cache of the device; 0 where it has none or none is known
 
+    def row(self, at: int) -> Loads:
+        """Return the loads of one row."""
+        return Loads(**{name: getattr(self, name)[at : at + 1] for name in self.__slots__})
 
-def batch_seconds(loads: Loads, values: Array, batch: Array) -> Array:
-    """Return seconds of a batch [rows, batches] for values [rows, slots] of the parameters and batches [rows or 1, batches]."""
+
+class Phase(NamedTuple):
+    """One pass of a batch, seconds [rows, batches] of one repetition and what they come from."""
+
+    dense_s: Array  # arithmetic of products and convolutions
+    grouped_s: Array  # arithmetic of grouped convolutions
+    weights_bytes: Array  # read once
+    products_bytes: Array  # results of products and convolutions that cross memory, written and read
+    elementwise_bytes: Array
+    cache_bytes: Array
+    live_bytes: Array  # of one operator's results of the batch, written and read
+    crossing: Array  # share of results that crosses memory
+    memory_s: Array
+    device_s: Array
+    host_s: Array
+    seconds: Array  # of one repetition, before pace
+
+
+def phase_of(loads: Loads, values: Array, batch: Array, k: int) -> Phase:
+    """Return phase k of batches [rows or 1, batches] for values [rows, slots] of the parameters."""
 
     def slot(name: str) -> Array:
         return values[:, COLUMN[name], None]
@@ -67,22 +89,43 @@ def batch_seconds(loads: Loads, values: Array, batch: Array) -> Array:
     def each(x: Array) -> Array:
         return x[:, None]
 
-    arithmetic = each(loads.peak_flops)
-    bandwidth = each(loads.bandwidth) * slot("bandwidth")
+    def of(x: Array) -> Array:
+        return x[:, k, None]
+
     kept = each(loads.cache_bytes) * slot("keeps")
+    written = each(2 * loads.width_bytes * loads.matrix_elements[:, k])
+    live = written / np.maximum(of(loads.products), 1.0) * batch
+    crossing = 1 - (1 - slot("crossing")) * kept / (kept + live + TINY)
+    moved = crossing * each(loads.off_chip) * batch
+    products = moved * written
+    elementwise = moved * each(2 * loads.width_bytes * loads.elementwise_elements[:, k]) * slot("unfused")
+    cache = each(loads.width_bytes * loads.cache_elements[:, k]) * batch
+    dense_s = of(loads.flops) * batch / (each(loads.peak_flops) * slot("compute"))
+    grouped_s = of(loads.grouped_flops) * batch / (each(loads.peak_flops) * slot("grouped"))
+    memory_s = (of(loads.weight_bytes) + products + elementwise + cache) / (each(loads.bandwidth) * slot("bandwidth"))
+    device_s = ((dense_s + grouped_s) ** OVERLAP + memory_s**OVERLAP) ** (1 / OVERLAP) + of(loads.products) * slot(
+        "operator"
+    )
+    host_s = of(loads.operators) * slot("launch")
+    return Phase(
+        dense_s=dense_s,
+        grouped_s=grouped_s,
+        weights_bytes=of(loads.weight_bytes),
+        products_bytes=products,
+        elementwise_bytes=elementwise,
+        cache_bytes=cache,
+        live_bytes=live,
+        crossing=crossing,
+        memory_s=memory_s,
+        device_s=device_s,
+        host_s=host_s,
+        seconds=(device_s**RACE + host_s**RACE) ** (1 / RACE),
+    )
+
+
+def batch_seconds(loads: Loads, values: Array, batch: Array) -> Array:
+    """Return seconds of a batch [rows, batches] for values [rows, slots] of the parameters and batches [rows or 1, batches]."""
     total = np.zeros(np.broadcast_shapes((len(values), 1), batch.shape))
     for k in range(loads.repeats.shape[1]):
-        flops = loads.flops[:, k, None] / slot("compute") + loads.grouped_flops[:, k, None] / slot("grouped")
-        results = 2 * loads.matrix_elements[:, k, None] + 2 * slot("unfused") * loads.elementwise_elements[:, k, None]
-        live = each(loads.width_bytes * 2 * loads.matrix_elements[:, k] / np.maximum(loads.products[:, k], 1.0)) * batch
-        held = (1 - slot("crossing")) * kept / (kept + live + TINY)
-        moved = each(loads.width_bytes * loads.off_chip) * (1 - held) * results
-        moved = moved + each(loads.width_bytes * loads.cache_elements[:, k])
-        compute_s = flops * batch / arithmetic
-        memory_s = (loads.weight_bytes[:, k, None] + moved * batch) / bandwidth
-        device_s = (compute_s**OVERLAP + memory_s**OVERLAP) ** (1 / OVERLAP) + loads.products[:, k, None] * slot(
-            "operator"
-        )
-        host_s = loads.operators[:, k, None] * slot("launch")
-        total += loads.repeats[:, k, None] * (device_s**RACE + host_s**RACE) ** (1 / RACE)
-    return total * slot("pace")
+        total += loads.repeats[:, k, None] * phase_of(loads, values, batch, k).seconds
+    return total * values[:, COLUMN["pace"], None]

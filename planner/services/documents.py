@@ -288,6 +288,9 @@ def memory_document(memory: MemoryFit) -> Document:
         "max_concurrency_at_context": memory.max_concurrency_at_context,
         "max_context_tokens": memory.max_context_tokens,
         "max_context_tokens_of_one": memory.max_context_tokens_of_one,
+        "max_batch_at_size": memory.max_batch_at_size,
+        "max_size": memory.max_size,
+        "max_size_of_one": memory.max_size_of_one,
         "available_is": memory.available_is,
     }
 
