@@ -140,7 +140,11 @@ class Parameters:
 
     def values_at(self, points: Array) -> Array:
         """Return the values of points in link space, last axis the slots."""
-        return np.stack([slot.link.reach(points[..., i]) for i, slot in enumerate(self.slots)], axis=-1)
+        out = np.empty_like(points)
+        for link in Link:
+            columns = [i for i, slot in enumerate(self.slots) if slot.link is link]
+            out[..., columns] = link.reach(points[..., columns])
+        return out
 
     def variances(self, keys: Mapping[str, Sequence[str]], rows: int) -> Array:
         """Return the variance of the points [rows, slots], straightened: posterior where a key is known, the spread of its level where not."""

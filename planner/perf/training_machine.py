@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from planner.models.spec import ModelKind, ModelSpec
 from planner.perf.model import Hardware
-from planner.perf.parameters import Parameters, shipped
+from planner.perf.parameters import Parameters
 from planner.perf.training_step import HOST_BYTES_S, StepMachine, Values
 from pricing.model import AcceleratorKind, InterconnectKind
 
@@ -141,11 +142,17 @@ def machine_of(node: Node, values: Array, host: Values = HOST_BYTES_S) -> StepMa
     )
 
 
-def shipped_values(keys: Mapping[str, Sequence[str]], rows: int, parameters: Parameters | None = None) -> Array:
-    """Return the fitted values [rows, slots] in the order of `SLOTS` for the keys of each level."""
-    found = shipped("training") if parameters is None else parameters
-    values = found.values(keys, rows)
-    return values[:, [found.index(name) for name in SLOTS]]
+@lru_cache(maxsize=65536)
+def points_and_variances(keys: tuple[tuple[str, str], ...], parameters: Parameters) -> tuple[Array, Array]:
+    """Return the points in link space [slots] and their variances for the keys of one job, as (level, key)."""
+    levels = {level: [key] for level, key in keys}
+    return parameters.points(levels, 1)[0], parameters.variances(levels, 1)[0]
+
+
+@lru_cache(maxsize=8)
+def columns_of(parameters: Parameters) -> tuple[int, ...]:
+    """Return where `SLOTS` are among the parameters."""
+    return tuple(parameters.index(name) for name in SLOTS)
 
 
 def work_class(spec: ModelSpec) -> str:

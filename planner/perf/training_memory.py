@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -260,6 +261,7 @@ def peak_gib(terms: PeakTerms, values: Array) -> Array:
     return peak_bytes(terms, factors) / GIB
 
 
+@lru_cache(maxsize=256)
 def memory_factors(parameters: Parameters | None, framework: str = "", method: str = "") -> MemoryFactors:
     """Return the fitted part for a framework and method that a user asks for; where nothing is fitted, the starting values."""
     names = [slot.name for slot in MEMORY_SLOTS]

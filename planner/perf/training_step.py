@@ -291,8 +291,9 @@ def _data_seconds(work: StepWork, layout: StepLayout, wires: Wires, *, hidden_s:
         scatter, gather = gradients * per_byte + fixed, weights * per_byte + fixed
         updated = np.minimum(gradients, weights) * per_byte + fixed
         ddp = reduction_s(gradients, ranks, stride, wires, algorithm=at.reduction, servers=at.servers)
-        once = once + np.where(
-            zero >= 3, 0.0, np.where(zero >= 2, updated, np.where(zero >= 1, scatter + updated, ddp))
-        )
-        every = every + np.where(zero >= 3, 2 * gather + scatter, np.where(zero >= 2, scatter, 0.0))
+        there = np.asarray(part) > 0  # without experts there is nothing to wait for either
+        least = np.where(zero >= 2, updated, np.where(zero >= 1, scatter + updated, ddp))
+        once = once + np.where(there & (zero < 3), least, 0.0)
+        each = np.where(zero >= 3, 2 * gather + scatter, scatter)
+        every = every + np.where(there & (zero >= 2), each, 0.0)
     return exposed(once, hidden_s) + at.accumulation * exposed(every, np.asarray(hidden_s) / BACKWARD_SHARE)

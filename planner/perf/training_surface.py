@@ -20,7 +20,7 @@ from planner.perf.parameters import Parameters
 from planner.perf.training_activations import RECOMPUTED, activation_width
 from planner.perf.training_input import Loader
 from planner.perf.training_layouts import Layouts, layouts_of
-from planner.perf.training_machine import SLOTS, Node, machine_of, stacked_nodes
+from planner.perf.training_machine import Node, columns_of, machine_of, points_and_variances, stacked_nodes
 from planner.perf.training_memory import MemoryFactors, PeakTerms, Split, peak_bytes, peak_terms
 from planner.perf.training_step import HOST_BYTES_S, StepLayout, StepMachine, StepTime, StepWork, step_seconds
 from planner.perf.training_step_work import step_work
@@ -104,11 +104,10 @@ def compute(
     layouts, place = every.at(fitting), place[fitting]
     task = task_of(spec, work, precision)
     keys = {level: [item.keys[level] for item in items] for level in items[0].keys}
-    points = parameters.points(keys, len(items))
-    columns = [parameters.index(name) for name in SLOTS]
-
+    known = [points_and_variances(tuple(item.keys.items()), parameters) for item in items]
+    points = np.array([each for each, _ in known])
     machines = Machines.of(items)
-    reached = parameters.values_at(points)[:, columns]
+    reached = parameters.values_at(points)[:, columns_of(parameters)]
     every_machine = machines.at(layouts.hardware, reached[layouts.hardware])
     rate = layouts.samples / step_seconds(task, step_layout(layouts, terms, fitting, work), every_machine).total
     best = np.zeros(places)
@@ -134,7 +133,7 @@ def compute(
         chosen=at,
         hardware=chosen.hardware,
         points=points,
-        variances=parameters.variances(keys, len(items)),
+        variances=np.array([variances for _, variances in known]),
         parameters=parameters,
     )
     free = chosen.samples / time.total
@@ -172,8 +171,7 @@ def spread(
     All slopes are one call of the step: as many copies of the layouts as there are parameters, each copy with one of them moved.
     `points` and `variances` [hardware, slots] are those of the parameters for each hardware.
     """
-    columns = [parameters.index(name) for name in SLOTS]
-    rows = len(points)
+    columns, rows = columns_of(parameters), len(points)
     variance = variances[hardware][:, columns].T
     copies = np.repeat(points[None], len(columns) + 1, axis=0)
     for copy, column in enumerate(columns, start=1):

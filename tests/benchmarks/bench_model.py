@@ -1,4 +1,4 @@
-"""How fast the serving model is, in process: `python tests/benchmarks/bench_model.py [RUNS]`.
+"""How fast the models of serving, samples and training are, in process: `python tests/benchmarks/bench_model.py [RUNS]`.
 
 Prints, against the bars of the documentation, the median time of one evaluation on one machine (no prices), and layout evaluations per
 second when a whole catalog is evaluated, hardware x formats x splits x concurrencies. Seconds are those of one core, so that other
@@ -13,6 +13,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.resources import files
 
 import numpy as np
@@ -21,11 +22,12 @@ from planner.models.parse import parse_config
 from planner.models.spec import ModelSpec
 from planner.perf.hardware import UnknownChipFigure, hardware_of
 from planner.perf.inference import MOST_ROWS, candidates_that_fit, evaluate_inference, surface_of
-from planner.perf.model import Hardware, Infeasible, InferenceWork
+from planner.perf.model import Hardware, Infeasible, InferenceWork, TrainingWork
 from planner.perf.parameters import shipped
 from planner.perf.samples import evaluate_samples, prepare
 from planner.perf.samples_loads import loads_of
 from planner.perf.samples_time import batch_seconds
+from planner.perf.training import evaluate_training
 from pricing.static import load_tables
 
 RUNS = 15
@@ -90,6 +92,20 @@ def main() -> None:
         f"{'resnet-50, L4, all batches':<48} {median * 1e3:>10.3f} {least * 1e3:>7.3f} {most * 1e3:>7.3f} {EVALUATE_MS:>9g}   "
         f"{'within' if within else 'OVER'}"
     )
+    eight = [next(m for m in machines if m.accelerator == "H200 SXM 141GB" and m.devices == 8)]
+    for name, job in (
+        ("llama-3.1-8b", TrainingWork()),
+        ("llama-3.1-70b", TrainingWork(method="qlora")),
+        ("resnet-50", TrainingWork()),
+    ):
+        spec = model(name)
+        median, least, most = median_s(partial(evaluate_training, spec, eight, job, [1]), runs)
+        within = median * 1e3 <= EVALUATE_MS
+        late |= not within
+        print(
+            f"{f'{name}, 8 x H200, {job.method} training':<48} {median * 1e3:>10.3f} {least * 1e3:>7.3f} {most * 1e3:>7.3f} {EVALUATE_MS:>9g}   "
+            f"{'within' if within else 'OVER'}"
+        )
     print(f"\n{'whole catalog':<48} {'median ms':>10} {'layouts':>9} {'per s':>11} {'bar':>9}")
     for name in ("qwen2.5-7b", "llama-3.1-70b", "qwen3-235b-a22b"):
         spec = model(name)

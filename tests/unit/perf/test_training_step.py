@@ -152,3 +152,17 @@ def test_more_of_anything_good_is_never_slower() -> None:
 def test_arrays_broadcast() -> None:
     layout = StepLayout(data=np.array([[8.0], [16.0]]), micro_batch=np.array([1.0, 2.0, 4.0]))
     assert step_seconds(WORK, layout, MACHINE).total.shape == (2, 3)
+
+
+def test_what_does_not_occur_costs_the_same_whether_said_by_a_number_or_for_every_step() -> None:
+    """One gradient ring of 16 devices on two nodes waits for its own messages, not for those of experts that are not there."""
+    work = replace(WORK, gradient_bytes=8e9, weight_bytes=8e9)
+    machine = replace(MACHINE, link_latency_s=1e-5, network_latency_s=1e-3)
+    layout = StepLayout(data=16.0, zero=0.0)
+    alone = step_seconds(work, layout, machine)
+    many = step_seconds(
+        replace(work, expert_share=np.zeros(3), routed_width=np.zeros(3)), replace(layout, context=np.ones(3)), machine
+    )
+    # 2 x 7/8 of 8 GB at 100 GB/s and three steps of a tree each way, then half of an eighth each way at 6.25 GB/s and one network latency each.
+    assert float(alone.exposed_data) == pytest.approx(2 * (0.07 + 3e-5 + 0.5 * 1e9 / 6.25e9 + 1e-3))
+    assert many.total == pytest.approx(np.full(3, float(alone.total)))
