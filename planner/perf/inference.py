@@ -236,8 +236,13 @@ def surface_of(
     decode = speculation.applied(llm.decode_step(shape, machine, concurrency, speculation.tokens_each))
     together = [mixes(runtime_of(c.hardware, work.engine), c.keys[LEVELS.index("generation")]) for c in members]
     beside = concurrency * np.asarray(together, dtype=np.float64)[:, None]
-    prefill = llm.prefill_of(shape, machine, tokens, step_tokens, beside=beside)
-    alone = llm.prefill_of(shape, machine, tokens, np.minimum(chunk, tokens)).total
+    own = decode.classes if speculation.tokens_each == 1 else None
+    prefill = llm.prefill_of(shape, machine, tokens, step_tokens, beside=beside, decoding=own)
+    lone = np.minimum(chunk, tokens)
+    if (step_tokens[:, :1] == lone).all():
+        alone = (prefill.total + prefill.shared)[:, :1]
+    else:
+        alone = llm.prefill_of(shape, machine, tokens, lone).total
     chunks = np.ceil(tokens / chunk)
     alone = alone * shape.groups * (chunks + shape.stages - 1.0) / chunks  # a lone prompt goes through all stages
     rate = llm.steady_requests_per_s(concurrency, work.output_tokens, decode.total, prefill.total)

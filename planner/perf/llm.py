@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -123,27 +124,24 @@ def decode_contexts(
     return input_tokens + generated, 0.0
 
 
-def shape_of(
-    spec: ModelSpec,
-    form: Format,
-    *,
-    kv_bits: float,
-    tp: int,
-    input_tokens: float,
-    output_tokens: float,
-    pp: int = 1,
-    spans: int = 1,
-    machines: int = 1,
-    groups: int = 1,
-    padded: bool = False,
-    shards: int = 1,
-) -> Shape:
-    """Return the bytes and FLOPs of one of `tp` devices, all `pp` stages together; MLA is decoded in its absorbed form.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What one device holds and computes for a token whatever the lengths: fields of `Shape`, kept from one question to the next."""
 
-    `groups` of `tp` devices attend to requests of their own and deal the routed experts out among all of them (attention data
-    parallel, expert parallel): a device has 1/groups of the experts, and work of all groups for them. `padded`: see `decode_contexts`;
-    windows shorten nothing then. `shards`: ranks of one device, each of which caches at least one head.
-    """
+    weight_bytes: Array
+    flops_per_token: Array
+    quantised: Array
+    routed_share: float
+    prompt_bytes: Array
+    prompt_flops_per_token: Array
+    prompt_head_flops: float
+    activation_bytes_per_token: float
+    encoder_decoder: bool
+
+
+@lru_cache(maxsize=4096)
+def held_by(spec: ModelSpec, form: Format, tp: int, groups: int) -> Held:
+    """Return the weights and products of one of `tp` devices, with 1/groups of the experts."""
     width = len(CLASSES)
     weights, flops, narrow = [0.0] * width, [0.0] * width, [0.0] * width
     prompt_weights, prompt_flops = [0.0] * width, [0.0] * width
@@ -177,6 +175,41 @@ def shape_of(
         flops[0] += 2 * excess
         prompt_weights[0] += excess * bits / 8
         prompt_flops[0] += 2 * excess
+    return Held(
+        weight_bytes=np.array(weights),
+        flops_per_token=np.array(flops),
+        quantised=np.array(narrow) if form.native and form.compute != form.wide else np.zeros(width),
+        routed_share=routed,
+        prompt_bytes=np.array(prompt_weights),
+        prompt_flops_per_token=np.array(prompt_flops),
+        prompt_head_flops=head_flops,
+        activation_bytes_per_token=activation_traffic(spec, tp),
+        encoder_decoder=encoder_decoder,
+    )
+
+
+def shape_of(
+    spec: ModelSpec,
+    form: Format,
+    *,
+    kv_bits: float,
+    tp: int,
+    input_tokens: float,
+    output_tokens: float,
+    pp: int = 1,
+    spans: int = 1,
+    machines: int = 1,
+    groups: int = 1,
+    padded: bool = False,
+    shards: int = 1,
+) -> Shape:
+    """Return the bytes and FLOPs of one of `tp` devices, all `pp` stages together; MLA is decoded in its absorbed form.
+
+    `groups` of `tp` devices attend to requests of their own and deal the routed experts out among all of them (attention data
+    parallel, expert parallel): a device has 1/groups of the experts, and work of all groups for them. `padded`: see `decode_contexts`;
+    windows shorten nothing then. `shards`: ranks of one device, each of which caches at least one head.
+    """
+    held = held_by(spec, form, tp, groups)
     seen, crossed = decode_contexts(spec, input_tokens, output_tokens, padded=padded)
     cache = 2.0 * counting.state_bytes_per_sequence(spec, tensor_parallel=tp)
     attention = counting.state_flops_per_token(spec) / tp
@@ -195,24 +228,24 @@ def shape_of(
         score = (a.latent_dim or 0) + (a.latent_value_dim or 0) if absorbed else a.head_dim + a.value_head_dim
         cache += shards * cache_bytes_per_token(a, kv_bits, tp * shards) * length
         attention += pair * score * length
-        if a.tower == "text" and not encoder_decoder:
+        if a.tower == "text" and not held.encoder_decoder:
             prompt_attention += (
                 pair * (a.head_dim + a.value_head_dim) * counting.seen_pairs(int(input_tokens), a.window_tokens)
             )
     expert_layers = sum(f.count for f in spec.feed_forward if f.experts)
     sent = sum(f.count * f.experts_per_token for f in spec.feed_forward if f.experts) if groups > 1 else 0.0
     return Shape(
-        weight_bytes=np.array(weights),
-        flops_per_token=np.array(flops),
-        quantised=np.array(narrow) if form.native and form.compute != form.wide else np.zeros(width),
-        routed_share=np.asarray(routed),
-        prompt_bytes=np.array(prompt_weights),
-        prompt_flops_per_token=np.array(prompt_flops),
+        weight_bytes=held.weight_bytes,
+        flops_per_token=held.flops_per_token,
+        quantised=held.quantised,
+        routed_share=np.asarray(held.routed_share),
+        prompt_bytes=held.prompt_bytes,
+        prompt_flops_per_token=held.prompt_flops_per_token,
         prompt_attention_flops=np.asarray(prompt_attention),
-        prompt_head_flops=np.asarray(head_flops),
+        prompt_head_flops=np.asarray(held.prompt_head_flops),
         decode_attention_flops=np.asarray(attention),
         decode_cache_bytes=np.asarray(cache),
-        activation_bytes_per_token=np.asarray(activation_traffic(spec, tp)),
+        activation_bytes_per_token=np.asarray(held.activation_bytes_per_token),
         layers=np.asarray(float(spec.layers)),
         reduced_bytes_per_token=np.asarray(2.0 * spec.hidden_size),
         ranks=np.asarray(float(tp)),
@@ -293,7 +326,7 @@ def products_s(weight_bytes: Array, flops: Array, shape: Shape, machine: Machine
     rate = np.where(shape.quantised > 0, machine.narrow_flops[..., None], machine.wide_flops[..., None])
     read = weight_bytes / machine.weights_bytes_per_s[..., None]
     work = (tokens + machine.ramp_tokens)[..., None] * (flops / rate)
-    if not np.any(shape.experts):
+    if not shape.experts.any():
         return np.asarray(np.maximum(read, work) + machine.unhidden[..., None] * np.minimum(read, work))
     share = touched_by_step(shape, machine, tokens)
     # A touched expert has k/(E·share) of the tokens and a ramp of its own: n·k + E·share·n0 tokens in all, in units of k. With groups
@@ -319,14 +352,14 @@ def reduces_s(shape: Shape, machine: Machine, tokens: Array) -> Array:
     payload = shape.reduced_bytes_per_token * tokens
     over = np.maximum(shape.machines / shape.groups, 1.0)
     one = all_reduce_s(payload, shape.ranks / over, machine.link_latency_s, machine.link_bytes_per_s)
-    if np.any(over > 1):
+    if (over > 1).any():
         one = one + all_reduce_between_s(payload, over, machine.network_latency_s, machine.network_bytes_per_s)
     return REDUCES_PER_LAYER * shape.layers * one
 
 
 def hops_s(shape: Shape, machine: Machine, tokens: Array) -> Array:
     """Return the time in which a micro-batch passes from stage to stage: one message a hop, over the network between machines."""
-    if not np.any(shape.stages > 1):
+    if not (shape.stages > 1).any():
         return np.zeros_like(tokens)
     payload = shape.reduced_bytes_per_token * tokens
     inside = (shape.stages - shape.spans) * (machine.link_latency_s + payload / machine.link_bytes_per_s)
@@ -339,7 +372,7 @@ def exchanges_s(shape: Shape, machine: Machine, tokens: Array) -> Array:
 
     Over several machines a row crosses the network first, once to each machine, and then spreads inside.
     """
-    if not np.any(shape.groups > 1):
+    if not (shape.groups > 1).any():
         return np.zeros_like(tokens)
     inside = shape.ranks * shape.groups / shape.machines
     messages = 2.0 * shape.expert_layers * machine.link_latency_s * (1 + np.log2(inside)) / 2
@@ -375,19 +408,27 @@ def decode_step(shape: Shape, machine: Machine, concurrency: Array, tokens_each:
     )
 
 
-def shared_s(shape: Shape, machine: Machine, step_tokens: Array, concurrency: Array, alone: Array) -> Array:
+def shared_s(
+    shape: Shape,
+    machine: Machine,
+    step_tokens: Array,
+    concurrency: Array,
+    *,
+    alone: Array,
+    decoding: Array | None = None,
+) -> Array:
     """Return what one step of prompt tokens and `concurrency` decoding requests takes less than one of each, on one device.
 
     Products: t(x) + t(B) - t(x + B) of each class (the head's reading whole: a prompt needs one position); the step's start once; the
     latency of collectives once. Encoder-decoders run their prompts through other weights and share nothing. `alone`: products of the
-    prompt tokens in a step of their own.
+    prompt tokens in a step of their own; `decoding`: of the requests, where they are known.
     """
     carried = np.maximum(concurrency / (shape.stages * shape.groups), 1.0)
 
     def products(weights: Array, flops: Array, tokens: Array) -> Array:
         return products_s(weights, flops, shape, machine, tokens)
 
-    decoding = products(shape.weight_bytes, shape.flops_per_token, carried)
+    decoding = products(shape.weight_bytes, shape.flops_per_token, carried) if decoding is None else decoding
     both = products(shape.weight_bytes, shape.flops_per_token, carried + step_tokens)
     saved = alone + decoding - both
     saved[..., HEAD] = alone[..., HEAD]
@@ -399,13 +440,19 @@ def shared_s(shape: Shape, machine: Machine, step_tokens: Array, concurrency: Ar
 
 
 def prefill_of(
-    shape: Shape, machine: Machine, input_tokens: float | Array, step_tokens: Array, *, beside: Array | float = 0.0
+    shape: Shape,
+    machine: Machine,
+    input_tokens: float | Array,
+    step_tokens: Array,
+    *,
+    beside: Array | float = 0.0,
+    decoding: Array | None = None,
 ) -> Step:
     """Return the time of the accelerators that one prompt takes when prefill steps carry `step_tokens` tokens, of one or more prompts.
 
     A prompt longer than a step needs several; short prompts share one, so each pays its share of it. With pipeline stages this is the
     time by which it holds up the others: 1/stages of its way through all of them; groups work on prompts of their own. `beside`:
-    requests that decode in the same steps (0: prompts have steps of their own).
+    requests that decode in the same steps (0: prompts have steps of their own), `decoding` their products in steps of their own, s.
     """
     steps = input_tokens / step_tokens
     each = steps / (shape.stages * shape.groups)
@@ -423,8 +470,9 @@ def prefill_of(
     overhead = overhead_s(shape, machine, np.zeros_like(steps)) * each + machine.sequence_overhead_s
     requests = np.asarray(beside, dtype=np.float64)
     shared = np.zeros_like(steps + 0 * requests)
-    if np.any(requests > 0):
-        shared = np.where(requests > 0, shared_s(shape, machine, step_tokens, requests, products) * each, 0.0)
+    if (requests > 0).any():
+        saved = shared_s(shape, machine, step_tokens, requests, alone=products, decoding=decoding)
+        shared = np.where(requests > 0, saved * each, 0.0)
     return Step(
         total=classes.sum(axis=-1) + attention + activations + collectives + overhead - shared,
         classes=classes,

@@ -96,6 +96,10 @@ def candidates_of(
                 else splits_of(spec, h, work, support, stored)
             )
         splits, why = known[key]
+        described = {
+            alone: request_keys(spec, h, form, work.engine, 1 if alone else 2)
+            for alone in {split.devices == 1 for split in splits}
+        }
         if not splits and why:
             out.append(Infeasible(reason=RejectionReason.LAYOUT_IMPOSSIBLE, detail=why, figures={"devices": h.devices}))
         out.extend(
@@ -106,7 +110,7 @@ def candidates_of(
                 kv_precision=kv,
                 support=support,
                 split=split,
-                keys=request_keys(spec, h, form, work.engine, split.devices),
+                keys=described[split.devices == 1],
                 parameters=parameters,
             )
             for split in splits

@@ -13,6 +13,7 @@ from planner.perf import llm
 from planner.perf.intervals import KNOWN_SOURCE, NEW_SOURCE, bounds, novelty_of
 from planner.perf.model import InferenceWork
 from planner.perf.operating_point import Point
+from planner.perf.parameters import Link
 from planner.perf.serving_parameters import by_level, points_and_variances
 from planner.perf.serving_rates import machine, peaks_from, peaks_of
 from planner.perf.spans import networked
@@ -31,7 +32,8 @@ def factors_of(points: Sequence[Point], work: InferenceWork) -> list[tuple[float
     at, variance = np.stack([f[0] for f in found]), np.stack([f[1] for f in found])
     moved = np.repeat(at[:, None, :], slots + 1, axis=1)  # [point, 1 + slot, slot]
     moved[:, np.arange(1, slots + 1), np.arange(slots)] += DIFFERENCE
-    values = np.stack([s.link.reach(moved[..., i]) for i, s in enumerate(parameters.slots)], axis=-1)
+    shares = [s.link is Link.FRACTION for s in parameters.slots]
+    values = np.where(shares, Link.FRACTION.reach(moved), Link.LOG.reach(moved))
     peaks = np.array([peaks_of(p.candidate.hardware, p.candidate.form) for p in points])[:, None, :]
     m = networked(machine(values, peaks_from(peaks)), [p.candidate for p in points])
     shape = llm.columns([p.shape for p in points])
@@ -39,9 +41,12 @@ def factors_of(points: Sequence[Point], work: InferenceWork) -> list[tuple[float
     step = np.array([[float(p.step_tokens)] for p in points])
     each = np.array([[p.speculation.tokens_each] for p in points])
     faster = np.array([[p.speculation.factor] for p in points])
-    decode = llm.decode_step(shape, m, concurrency, each).total * faster
+    stepped = llm.decode_step(shape, m, concurrency, each)
+    decode, own = stepped.total * faster, stepped.classes if (each == 1).all() else None
     beside = np.where(np.array([[float(p.prefill.shared)] for p in points]) > 0, concurrency, 0.0)
-    prefill = llm.prefill_of(shape, m, float(work.input_tokens), step * np.ones_like(decode), beside=beside).total
+    prefill = llm.prefill_of(
+        shape, m, float(work.input_tokens), step * np.ones_like(decode), beside=beside, decoding=own
+    ).total
     rate = np.log(llm.steady_requests_per_s(concurrency, work.output_tokens, decode, prefill))
     slope = (rate[:, 1:] - rate[:, :1]) / DIFFERENCE
     sd = np.sqrt(np.sum(slope**2 * variance, axis=1) + parameters.noise_sd**2)

@@ -48,6 +48,12 @@ def generation_of(engine: str, year: int | None) -> str:
 
 def family_of(name: str, spec: ModelSpec) -> str:
     """Return the family of a model: the first word of its name, that of the base for distillations, with "moe" where experts are routed."""
+    family = _family_of(name)
+    return f"{family} moe" if spec.experts else family
+
+
+@lru_cache(maxsize=1024)
+def _family_of(name: str) -> str:
     plain = name.rpartition("/")[2].lower().removeprefix("meta-")
     found = re.match(r"[a-z]+(?:-(?=[a-z]+))?[a-z]*", plain)
     family = found.group() if found else plain
@@ -55,7 +61,7 @@ def family_of(name: str, spec: ModelSpec) -> str:
         family = "llama"
     elif "distill-qwen" in plain or plain.startswith("qwq"):
         family = "qwen"
-    return f"{family} moe" if spec.experts else family
+    return family
 
 
 def runtime_of(hardware: Hardware, engine: str) -> str:

@@ -100,6 +100,22 @@ def test_prompts_beside_decoding_read_the_weights_once() -> None:
     assert float(beside.shared) == pytest.approx(float(alone.total - beside.total), rel=1e-9)
 
 
+@given(b=st.integers(1, 400), prompt=st.integers(16, 4000), name=st.sampled_from(["llama-3.1-8b", "qwen3-30b-a3b"]))
+def test_what_decoding_costs_need_not_be_computed_twice(b: int, prompt: int, name: str) -> None:
+    shape = llm.shape_of(model(name), BF16, kv_bits=16, tp=1, input_tokens=prompt, output_tokens=100)
+    flying, tokens = np.asarray([float(b)]), np.asarray([float(prompt)])
+    decode = llm.decode_step(shape, ideal(), flying)
+    anew = llm.prefill_of(shape, ideal(), float(prompt), tokens, beside=flying)
+    known = llm.prefill_of(shape, ideal(), float(prompt), tokens, beside=flying, decoding=decode.classes)
+    assert float(known.total[0]) == pytest.approx(float(anew.total[0]), rel=1e-12)
+    # And what is saved is what one step of both takes less than one of each.
+    both = llm.products_s(shape.weight_bytes, shape.flops_per_token, shape, ideal(), flying + tokens)
+    apart = llm.products_s(shape.weight_bytes, shape.flops_per_token, shape, ideal(), tokens) + decode.classes
+    body = [i for i in range(len(llm.CLASSES)) if i != llm.HEAD]
+    least = float((apart - both)[0, body].sum())
+    assert float(anew.shared[0]) >= least * (1 - 1e-9)
+
+
 def test_latent_attention_reads_the_latent() -> None:
     # DeepSeek-V3: 61 layers x 576 numbers x 2 B x 1,500 tokens, the same on every device of the group.
     for tp in (1, 8):
