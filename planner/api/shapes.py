@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 from pydantic.json_schema import models_json_schema
@@ -391,6 +391,10 @@ class ScalingRow(Shape):
 
     instances: int
     accelerators: int
+    kind: Literal["strong", "weak"] = Field(
+        description="strong: every row trains with the same global batch; weak: every accelerator keeps its micro-batch, the global batch grows"
+    )
+    global_batch: int | None = Field(description="samples per optimizer step")
     samples_per_s: float | None
     tokens_per_s: float | None
     speedup: float | None = Field(description="against the first row that fits")

@@ -35,15 +35,36 @@ def scaling_text(document: Document, *, width: int, colour: bool) -> str:
 
 
 def columns(rows: Sequence[Document]) -> list[Column]:
-    """Return the columns of the table; the layout and the parts of the step go first where a screen is narrow."""
+    """Return the columns of the table; the layout and the parts of the step go first where a screen is narrow.
+
+    Machines or accelerators, whichever the rows are counted by, always stay.
+    """
+    by_machine = len({row["instances"] for row in rows}) == len(rows)
 
     def numbers(name: str, digits: int = 3) -> list[Cell]:
         return [Cell(DASH if row[name] is None else figure(row[name], digits)) for row in rows]
 
     rate = "tokens_per_s" if any(row["tokens_per_s"] is not None for row in rows) else "samples_per_s"
     return [
-        Column("Instances", right=True, cells=[Cell(f"{row['instances']:,}") for row in rows]),
-        Column("Accelerators", right=True, keep=5, cells=[Cell(f"{row['accelerators']:,}") for row in rows]),
+        Column(
+            "Instances",
+            right=True,
+            keep=0 if by_machine else 6,
+            cells=[Cell(f"{row['instances']:,}") for row in rows],
+        ),
+        Column(
+            "Accelerators",
+            right=True,
+            keep=5 if by_machine else 0,
+            cells=[Cell(f"{row['accelerators']:,}") for row in rows],
+        ),
+        Column(
+            "Batch",
+            rows[0]["kind"] if rows else "",
+            right=True,
+            keep=1,
+            cells=[Cell(DASH if row["global_batch"] is None else f"{row['global_batch']:,}") for row in rows],
+        ),
         Column("Tokens/s" if rate == "tokens_per_s" else "Samples/s", right=True, cells=numbers(rate)),
         Column("Speed-up", right=True, cells=numbers("speedup")),
         Column("Efficiency", right=True, cells=[Cell(percent(row["efficiency_fraction"])) for row in rows]),

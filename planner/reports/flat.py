@@ -77,7 +77,8 @@ RECOMMEND_COLUMNS = ROW_COLUMNS + ANSWER_COLUMNS
 ESTIMATE_COLUMNS = tuple(c for c in ROW_COLUMNS if c != "rank") + ANSWER_COLUMNS
 
 SCALING_COLUMNS: tuple[str, ...] = (
-    *("instances", "accelerators", "samples_per_s", "tokens_per_s", "speedup", "efficiency_fraction", "mfu_fraction"),
+    *("instances", "accelerators", "kind", "global_batch", "samples_per_s", "tokens_per_s"),
+    *("speedup", "efficiency_fraction", "mfu_fraction"),
     *(
         f"step_ms.{part}"
         for part in ("total", "compute", "launch", "tensor", "bubble", "data", "expert", "offload", "optimizer", "host")

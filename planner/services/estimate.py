@@ -132,7 +132,14 @@ def estimate(
         "evidence_id": evidence_id(evidence.id),
         "prices": prices_document(catalog.meta, quotes, now),
         **{name: value for name, value in row.items() if name not in OMITTED},
-        **scaling_field(request, spec, machine.hardware, training_work(request, assumptions), tiers),
+        **scaling_field(
+            request,
+            spec,
+            machine.hardware,
+            training_work(request, assumptions),
+            tiers=tiers,
+            notes=row["notes"],
+        ),
         "rejections": [rejection_document(g) for g in grouped(rejections)],
     }
 

@@ -1,4 +1,8 @@
-"""`scaling`: the same training on more and more machines: speed-up, efficiency, the step in parts, and what limits it."""
+"""`scaling`: the same training on more and more machines: speed-up, efficiency, the step in parts, and what limits it.
+
+Strong scaling: every row trains with the same global batch, the stated one, else that chosen for the first row that fits. Weak scaling,
+of models whose batch nobody stated and that are not counted in tokens (images): every accelerator keeps its micro-batch, the batch grows.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +23,12 @@ if TYPE_CHECKING:
     from planner.perf.parameters import Parameters
 
 FIELDS = (
-    "instances", "accelerators", "samples_per_s", "tokens_per_s", "speedup", "efficiency_fraction", "mfu_fraction", "step_ms", "limited_by",
-    "limit_fraction", "layout", "why_not",
+    "instances", "accelerators", "kind", "global_batch", "samples_per_s", "tokens_per_s", "speedup", "efficiency_fraction", "mfu_fraction",
+    "step_ms", "limited_by", "limit_fraction", "layout", "why_not",
 )  # fmt: skip
+STRONG, WEAK = "strong", "weak"
+CHOSEN = "global batch of "
+"""How the note on a batch that the model chose begins; a scaling table has a note of its own."""
 GLOBAL_BATCH, INPUT_PIPELINE, MEMORY = "global batch", "input pipeline", "memory"
 FREED = 1.1
 """So much faster without the stated global batch: then it is what limits."""
@@ -32,15 +39,21 @@ def scaling_field(
     spec: ModelSpec,
     hardware: Hardware,
     work: TrainingWork,
+    *,
     tiers: Tiers,
+    notes: Sequence[str],
 ) -> Document:
-    """Return the field `scaling` of an estimate, or nothing where it is not asked for; with own parameters where they may answer."""
+    """Return the field `scaling` of an estimate and its notes, or nothing where it is not asked for.
+
+    Own parameters are used where they may answer; `notes`: those of the estimate itself.
+    """
     if request.scaling is None:
         return {}
     parameters = tiers.parameters("training")
     by_accelerator = request.instance is None
     rows = scaling_rows(spec, hardware, work, request.scaling, by_accelerator=by_accelerator, parameters=parameters)
-    return {"scaling": rows}
+    kept = [note for note in notes if not note.startswith(CHOSEN)]
+    return {"scaling": rows, "notes": [*kept, *scaling_notes(rows, work)]}
 
 
 def scaling_rows(
@@ -57,27 +70,66 @@ def scaling_rows(
     Speed-up and efficiency are against the smallest number that fits; a row that does not fit says why, and its figures are null.
     """
     machines = [machine_of(hardware, n, by_accelerator=by_accelerator) for n in scaling_counts(scaling)]
-    outcomes = evaluated(spec, machines, work, parameters)
-    free = (
-        evaluated(spec, machines, replace(work, global_batch=None), parameters)
-        if work.global_batch is not None
-        else outcomes
-    )
+    free = evaluated(spec, machines, replace(work, global_batch=None), parameters)
+    kind, held = held_work(spec, work, free)
+    outcomes = free if held is work and work.global_batch is None else evaluated(spec, machines, held, parameters)
     base: tuple[float, int] | None = None
     rows: list[Document] = []
     for (device, count), outcome, unbound in zip(machines, outcomes, free, strict=True):
         row: Document = dict.fromkeys(FIELDS)
-        row["instances"], row["accelerators"] = count, device.devices * count
+        row["instances"], row["accelerators"], row["kind"] = count, device.devices * count, kind
         if isinstance(outcome, Evaluation):
             rate = outcome.performance.rates.samples_per_s or 0.0
             base = base or (rate, device.devices * count)
-            row |= figures(outcome, work, unbound)
+            row |= figures(outcome, held, unbound if kind == STRONG else outcome)
             row["speedup"] = rate / base[0]
             row["efficiency_fraction"] = rate / base[0] * base[1] / (device.devices * count)
         else:
             row["why_not"] = outcome.detail
         rows.append(row)
     return rows
+
+
+def held_work(spec: ModelSpec, work: TrainingWork, free: Sequence[Outcome]) -> tuple[str, TrainingWork]:
+    """Return the kind of scaling, and the work with what all rows have in common; `free`: each row as it is without a global batch."""
+    from planner.perf.training_work import counted_in_tokens  # noqa: PLC0415 - loads NumPy only when something is evaluated
+
+    if work.global_batch is not None:
+        return STRONG, work
+    first = next((outcome for outcome in free if isinstance(outcome, Evaluation)), None)
+    strong = counted_in_tokens(spec)
+    if first is None:
+        return (STRONG if strong else WEAK), work
+    if strong:
+        return STRONG, replace(work, global_batch=round(samples_of(first)))
+    return WEAK, replace(work, micro_batch=first.layout.micro_batch)
+
+
+def scaling_notes(rows: Sequence[Document], work: TrainingWork) -> list[str]:
+    """Return what the rows have in common, in a sentence; nothing where none fits."""
+    fits = [row for row in rows if row["layout"] is not None]
+    if not fits:
+        return []
+    first, last = fits[0], fits[-1]
+    if first["kind"] == STRONG:
+        batch = f"strong scaling: every row has the global batch of {first['global_batch']:,} samples"
+        if work.global_batch is not None:
+            return [f"{batch} that was stated"]
+        return [f"{batch} that was chosen for {first['accelerators']:,} accelerators; --global-batch states another"]
+    grown = (
+        ""
+        if first is last
+        else f", so that the global batch grows from {first['global_batch']:,} to {last['global_batch']:,} samples"
+    )
+    how = "was stated" if work.micro_batch is not None else f"was chosen for {first['accelerators']:,} accelerators"
+    micro = first["layout"]["micro_batch"]
+    weak = f"weak scaling: every accelerator keeps the micro-batch of {micro:,} that {how}{grown}"
+    return [f"{weak}; --global-batch holds that instead (strong scaling)"]
+
+
+def samples_of(outcome: Evaluation) -> float:
+    """Return the samples of one optimizer step."""
+    return next(float(t.value) for t in outcome.performance.terms if t.name == "samples_per_step")
 
 
 def machine_of(hardware: Hardware, n: int, *, by_accelerator: bool) -> tuple[Hardware, int]:
@@ -137,6 +189,7 @@ def figures(outcome: Evaluation, work: TrainingWork, unbound: Outcome) -> Docume
     elif limit == "compute" and outcome.layout.checkpointing != "none" and work.checkpointing is None:
         limit = MEMORY  # it computes again what it has no room to keep
     return {
+        "global_batch": round(terms["samples_per_step"]),
         "samples_per_s": rate,
         "tokens_per_s": performance.rates.total_tokens_per_s,
         "mfu_fraction": performance.mfu_fraction,

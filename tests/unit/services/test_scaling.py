@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planner.cli.paint import fitting
+from planner.cli.scaling_table import columns
 from planner.perf.model import Hardware, TrainingWork
 from planner.recommend.errors import BadRequest
 from planner.recommend.request import EstimateRequest
 from planner.recommend.scaling import scaling_counts
 from planner.services.find_model import find_model
-from planner.services.scaling import FIELDS, machine_of, scaling_rows
+from planner.services.scaling import FIELDS, machine_of, scaling_notes, scaling_rows
 from pricing.model import AcceleratorKind, InterconnectKind
 
 H100 = Hardware(
@@ -85,6 +87,47 @@ def test_speedup_and_efficiency_are_against_the_first_that_fits() -> None:
         assert 0 < row["mfu_fraction"] < 1
 
 
+def test_sequences_scale_strongly_with_the_batch_chosen_for_the_first_row() -> None:
+    """0.5 M tokens a step are 128 sequences of 4,096: every row trains with them, and more machines than they feed say so."""
+    found = rows(LLAMA, scaling="1..64")
+    assert {(row["kind"], row["global_batch"]) for row in found} == {("strong", 128)}
+    for row in found:  # a step trains 128 sequences in its time
+        assert row["samples_per_s"] == pytest.approx(128 / (row["step_ms"]["total"] / 1e3))
+        assert row["layout"]["data_parallel"] * row["layout"]["micro_batch"] <= 128
+    efficiencies = [row["efficiency_fraction"] for row in found]
+    assert efficiencies == sorted(efficiencies, reverse=True)
+    assert found[-1]["limited_by"] == "global batch"
+    (note,) = scaling_notes(found, TrainingWork(sequence_length=4096))
+    assert note.startswith(
+        "strong scaling: every row has the global batch of 128 samples that was chosen for 8 accelerators"
+    )
+    stated = TrainingWork(sequence_length=4096, global_batch=1024)
+    found = rows(LLAMA, stated, "1..4")
+    assert {(row["kind"], row["global_batch"]) for row in found} == {("strong", 1024)}
+    assert scaling_notes(found, stated) == [
+        "strong scaling: every row has the global batch of 1,024 samples that was stated"
+    ]
+
+
+def test_images_scale_weakly_unless_a_batch_is_stated() -> None:
+    found = rows(RESNET, TrainingWork(data_format="webdataset"), "1..8")
+    micro = found[0]["layout"]["micro_batch"]
+    for row in found:
+        assert (row["kind"], row["layout"]["micro_batch"]) == ("weak", micro)
+        assert row["global_batch"] == micro * row["accelerators"]
+    (note,) = scaling_notes(found, TrainingWork())
+    assert f"grows from {8 * micro:,} to {64 * micro:,} samples" in note
+    held = rows(RESNET, TrainingWork(data_format="webdataset", global_batch=1024), "1..8")
+    assert {(row["kind"], row["global_batch"]) for row in held} == {("strong", 1024)}
+
+
+def test_the_narrow_table_keeps_what_rows_are_counted_by() -> None:
+    lora = TrainingWork(method="lora")
+    for found, kept in ((rows(LLAMA, lora, "1..8", by_accelerator=True), "Accelerators"), (rows(LLAMA), "Instances")):
+        shown, _ = fitting(columns(found), 80)
+        assert kept in [column.title for column in shown]
+
+
 def test_accelerators_fill_machines() -> None:
     found = rows(LLAMA, TrainingWork(method="lora"), "1..32", by_accelerator=True)
     assert [(r["instances"], r["accelerators"]) for r in found] == [(1, 1), (1, 2), (1, 4), (1, 8), (2, 16), (4, 32)]
@@ -122,7 +165,7 @@ def test_a_small_global_batch_limits() -> None:
 
 def test_a_slow_network_limits() -> None:
     slow = replace(H100, network_gbps=10, efa_supported=False)
-    found = rows(LLAMA, TrainingWork(sequence_length=2048, global_batch=None, pipeline_parallel=1), "1..16", slow)
+    found = rows(LLAMA, TrainingWork(sequence_length=2048, global_batch=4096, pipeline_parallel=1), "1..16", slow)
     assert found[-1]["limited_by"] == "data-parallel traffic"
     assert found[-1]["efficiency_fraction"] < 0.9
 
