@@ -94,7 +94,8 @@ class Memory(Shape):
 
     What a replica could hold at most: requests of the asked lengths, tokens of a request with the layout's requests in flight, and of a
     single one (within the model's context). Models priced per sample: samples of the asked size in a batch, the largest sample (tokens,
-    pixels along the edge, output tokens) at the layout's batch, and in a batch of one.
+    pixels along the edge, output tokens) at the layout's batch, and in a batch of one. Training: samples of the asked length or size that an
+    accelerator works on at once, tokens of a sequence with the layout's micro-batch, and with a micro-batch of one.
     """
 
     required_gib_per_accelerator: float
@@ -106,6 +107,9 @@ class Memory(Shape):
     max_batch_at_size: int | None
     max_size: int | None
     max_size_of_one: int | None
+    max_micro_batch: int | None
+    max_sequence_tokens: int | None
+    max_sequence_tokens_of_one: int | None
     available_is: str
 
 

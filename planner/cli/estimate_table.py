@@ -113,6 +113,23 @@ def capacity(document: Document) -> list[str]:
         one = f", {alone:,} alone" if now and now > 1 and alone is not None and alone != size else ""
         unit = SIZE_UNITS[document["model"]["kind"]]
         lines.append(f"Largest sample: {size:,} {unit} in a batch of {now:,}{one}.")
+    return lines + training_capacity(memory_, layout)
+
+
+def training_capacity(memory_: Document, layout: Document) -> list[str]:
+    """Return what an accelerator could train on at once, where that is known: samples of this length or size, and tokens of a sequence."""
+    micro, tokens, alone = (
+        memory_[n] for n in ("max_micro_batch", "max_sequence_tokens", "max_sequence_tokens_of_one")
+    )
+    lines = []
+    if micro is not None:
+        what = "sample{} of this size" if tokens is None else "sequence{} of this length"
+        plural = what.format("" if micro == 1 else "s")
+        lines.append(f"An accelerator holds a micro-batch of at most {micro:,} {plural}, by memory.")
+    if tokens is not None:
+        now = layout["micro_batch"]
+        one = f", {alone:,} at 1" if now > 1 and alone is not None and alone != tokens else ""
+        lines.append(f"Longest sequence: {tokens:,} tokens at a micro-batch of {now:,}{one}.")
     return lines
 
 

@@ -120,6 +120,9 @@ class MemoryFit:
         None  # their largest sample (tokens, pixels along the edge, output tokens) at the layout's batch
     )
     max_size_of_one: int | None = None  # the same in a batch of one
+    max_micro_batch: int | None = None  # training: most samples of the asked length or size at once, by memory alone
+    max_sequence_tokens: int | None = None  # training: longest sequence with the layout's micro-batch
+    max_sequence_tokens_of_one: int | None = None  # the same with a micro-batch of one
 
     @property
     def required_gib_per_accelerator(self) -> float:

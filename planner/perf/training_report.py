@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 
 from planner.models.spec import ModelKind, ModelSpec
@@ -13,6 +16,7 @@ from planner.perf.model import (
     Hardware,
     Infeasible,
     Layout,
+    MemoryFit,
     Performance,
     Rates,
     RejectionReason,
@@ -22,9 +26,10 @@ from planner.perf.model import (
 from planner.perf.parameters import Parameters
 from planner.perf.training_activations import CHECKPOINTING
 from planner.perf.training_limits import PARTS, limit_of, parts_of, seconds_of
-from planner.perf.training_memory import SHARDING, MemoryFactors, PeakTerms, memory_fit
+from planner.perf.training_memory import SHARDING, MemoryFactors, PeakTerms, Split, memory_fit
 from planner.perf.training_operators import operator_terms
-from planner.perf.training_surface import Chosen, Prepared
+from planner.perf.training_room import room_of
+from planner.perf.training_surface import HOST_SHARE, Chosen, Prepared
 from planner.perf.training_work import SampleFlops, counted_in_tokens
 
 NAMED_SHARE = 0.1
@@ -60,13 +65,7 @@ def evaluation(
     return Evaluation(
         layout=layout,
         instances=count,
-        memory=memory_fit(
-            terms_at(chosen.terms, at),
-            factors,
-            work=work,
-            checkpointing=layout.checkpointing or "none",
-            visible_gib=hw.memory_visible_gib,
-        ),
+        memory=memory_of(spec, work, item, chosen=chosen, at=at, factors=factors),
         performance=Performance(
             basis=Basis.MODELLED,
             rates=Rates(
@@ -82,6 +81,47 @@ def evaluation(
             else (),
         ),
         notes=notes_of(spec, work, item, chosen, at),
+    )
+
+
+def memory_of(
+    spec: ModelSpec, work: TrainingWork, item: Prepared, *, chosen: Chosen, at: int, factors: MemoryFactors
+) -> MemoryFit:
+    """Return the memory of one layout as lines, and the largest micro-batch and longest sequence that would fit."""
+    x, hw = chosen.layouts, item.hardware
+    host = math.inf if hw.host_memory_gib is None else HOST_SHARE * hw.host_memory_gib * GIB / hw.devices
+    terms = terms_at(chosen.terms, at)
+    room = room_of(
+        spec,
+        work,
+        item.precision,
+        terms=terms,
+        split=Split(
+            data=float(x.data[at]),
+            tensor=float(x.tensor[at]),
+            pipeline=float(x.pipeline[at]),
+            expert=float(x.expert[at]),
+            stage=float(x.stage[at]),
+            micro_batch=float(x.micro_batch[at]),
+            micro_batches=float(x.accumulation[at]),
+            checkpointing=float(x.checkpointing[at]),
+        ),
+        factors=factors,
+        usable_bytes=hw.memory_visible_gib * GIB * ENGINE_SHARE,
+        host_bytes=host,
+    )
+    lines = memory_fit(
+        terms,
+        factors,
+        work=work,
+        checkpointing=CHECKPOINTING[int(x.checkpointing[at])],
+        visible_gib=hw.memory_visible_gib,
+    )
+    return replace(
+        lines,
+        max_micro_batch=room.micro_batch,
+        max_sequence_tokens=room.sequence_tokens,
+        max_sequence_tokens_of_one=room.sequence_tokens_of_one,
     )
 
 

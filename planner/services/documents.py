@@ -291,6 +291,9 @@ def memory_document(memory: MemoryFit) -> Document:
         "max_batch_at_size": memory.max_batch_at_size,
         "max_size": memory.max_size,
         "max_size_of_one": memory.max_size_of_one,
+        "max_micro_batch": memory.max_micro_batch,
+        "max_sequence_tokens": memory.max_sequence_tokens,
+        "max_sequence_tokens_of_one": memory.max_sequence_tokens_of_one,
         "available_is": memory.available_is,
     }
 
