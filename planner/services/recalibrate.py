@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from planner.calibration import hierarchy
 from planner.calibration.columns import Measurements
-from planner.calibration.model import Facts, Workload
-from planner.calibration.own import recalibrated
+from planner.calibration.hierarchy import Problem
+from planner.calibration.model import Facts, Reading, Workload
+from planner.calibration.own import asked, recalibrated
 from planner.calibration.trials import physics_of
 from planner.perf.parameters import Parameters, shipped, to_json
 from planner.ports import Document
@@ -21,6 +23,8 @@ from planner.services.validate import write_whole
 from pricing.errors import NotReadable
 
 FOLDER = "calibration"
+FARTHEST = 10.0
+"""A rate so many times off the shipped prediction is of another unit or another work: no set-up makes that of hardware."""
 
 
 class TooFewRows(NotReadable):
@@ -61,6 +65,7 @@ def recalibrate(
     finite = np.isfinite(problem.log_measured)
     if not finite.all():
         raise TooFewRows(path=str(path), why="has figures that are not above zero")
+    _refuse_the_absurd(path, reading, problem, ours)
     try:
         found = recalibrated(problem, ours, told=told)
     except ValueError as e:
@@ -96,6 +101,21 @@ def recalibrate(
         "data_sha256": measurements.sha256,
         "file": str(parameters_file(data, workload)) if found.better else None,
     }
+
+
+def _refuse_the_absurd(path: Path, reading: Reading, problem: Problem, ours: Parameters) -> None:
+    """Raise NotReadable naming the row that is farthest off, where one is too far."""
+    log_ratio = problem.log_measured - hierarchy.predict(asked(problem), ours)[0]
+    worst = int(np.argmax(np.abs(log_ratio)))
+    times = float(np.exp(np.abs(log_ratio[worst])))
+    if times > FARTHEST:
+        measured = float(np.exp(problem.log_measured[worst]))
+        metric = reading.labels[worst].metric
+        raise NotReadable(
+            path=str(path),
+            why=f"row {reading.row_ids[worst]}: {metric} of {measured:,.6g} is {times:,.0f} times {'above' if log_ratio[worst] > 0 else 'below'} "
+            "what is predicted; correct its unit or its shape, or leave it out",
+        )
 
 
 def forget(data: Path) -> Document:

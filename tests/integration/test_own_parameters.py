@@ -204,3 +204,18 @@ def test_parameters_on_other_shipped_ones_are_left_aside_and_said_so(places: tup
     found = answer(*ESTIMATE, *OTHER_MODEL, data=tmp_path)
     assert any("left aside" in note for note in found["notes"])
     assert not any(s.startswith("own measurements") for s in found["performance"]["sources"])
+
+
+def test_rates_that_no_hardware_reaches_are_refused_whole(tmp_path: Path) -> None:
+    rows = [r for r in shipped_measurements(Workload.SERVING).rows if (r["engine"], r["gpu"]) == (ENGINE, CHIP)][:12]
+    path = tmp_path / "wrong_unit.csv"
+    with path.open("w", newline="", encoding="utf-8") as out:
+        writer = csv.DictWriter(out, COLUMNS[Workload.SERVING])
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({**row, "metric_value": str(100 * float(row["metric_value"])), "source": "our lab"})
+    done = planner("validate", "--measurements", str(path), "--recalibrate", data=tmp_path)
+    assert done.returncode == 2
+    assert "times above what is predicted; correct its unit or its shape, or leave it out" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "calibration").exists()
