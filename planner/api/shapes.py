@@ -406,7 +406,7 @@ class ScalingRow(Shape):
     mfu_fraction: float | None
     step_ms: dict[str, float] | None = Field(description="total and its parts")
     limited_by: str | None = Field(
-        description="compute, memory, tensor collectives, pipeline bubble and transfers, data-parallel traffic, expert exchange, kernel launches, activation offload, host, input pipeline or global batch"
+        description="compute, dequantisation, memory, tensor collectives, pipeline bubble and transfers, data-parallel traffic, expert exchange, kernel launches, activation offload, host, input pipeline or global batch"
     )
     limit_fraction: float | None
     layout: Layout | None

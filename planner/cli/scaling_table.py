@@ -15,7 +15,7 @@ from planner.cli.recommend_table import provenance
 
 Document = Mapping[str, Any]
 
-WAITS = ("tensor", "bubble", "data", "expert", "launch", "offload", "optimizer", "host")
+WAITS = ("dequantise", "tensor", "bubble", "data", "expert", "launch", "offload", "optimizer", "host")
 
 
 def scaling_text(document: Document, *, width: int, colour: bool) -> str:

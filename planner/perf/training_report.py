@@ -15,6 +15,7 @@ from planner.perf.model import (
     Evaluation,
     Hardware,
     Infeasible,
+    LateTerms,
     Layout,
     MemoryFit,
     Performance,
@@ -25,11 +26,12 @@ from planner.perf.model import (
 )
 from planner.perf.parameters import Parameters
 from planner.perf.training_activations import CHECKPOINTING
-from planner.perf.training_limits import PARTS, limit_of, parts_of, seconds_of
+from planner.perf.training_limits import PARTS, limit_of, seconds_of
 from planner.perf.training_memory import SHARDING, MemoryFactors, PeakTerms, Split, memory_fit
 from planner.perf.training_operators import operator_terms
 from planner.perf.training_room import room_of
 from planner.perf.training_surface import HOST_SHARE, Chosen, Prepared
+from planner.perf.training_terms import time_terms
 from planner.perf.training_work import SampleFlops, counted_in_tokens
 
 NAMED_SHARE = 0.1
@@ -76,7 +78,12 @@ def evaluation(
             mfu_fraction=mfu,
             power_w=power_w(hw, count, busy),
             sources=(source,),
-            terms=(*terms_of(item, chosen, at, flops), *operator_terms(spec, work, chosen=chosen, at=at))
+            terms=LateTerms(
+                lambda: (
+                    *terms_of(work, item, chosen=chosen, at=at, flops=flops),
+                    *operator_terms(spec, work, chosen=chosen, at=at),
+                )
+            )
             if explain
             else (),
         ),
@@ -157,8 +164,9 @@ def terms_at(terms: PeakTerms, at: int) -> PeakTerms:
     return PeakTerms(**{name: getattr(terms, name)[at] for name in PeakTerms.__slots__})
 
 
-def terms_of(item: Prepared, chosen: Chosen, at: int, flops: SampleFlops) -> list[Term]:
+def terms_of(work: TrainingWork, item: Prepared, *, chosen: Chosen, at: int, flops: SampleFlops) -> list[Term]:
     """Return the terms of the step: work, peak, and every part of its time."""
+    x = chosen.layouts
     out = [
         Term(name="flops_per_sample", value=flops.model_flops, unit="FLOP", formula="forward + backward"),
         Term(
@@ -168,15 +176,14 @@ def terms_of(item: Prepared, chosen: Chosen, at: int, flops: SampleFlops) -> lis
             formula=f"dense, {item.precision}, per device",
         ),
     ]
-    for name, (seconds, formula) in parts_of(chosen.time, at).items():
-        out.append(Term(name=f"{name}_time", value=seconds, unit="s per step", formula=formula))
-    out.append(Term(name="step_time", value=float(chosen.time.total[at]), unit="s", formula="sum of the parts"))
+    out.extend(time_terms(chosen, at, work))
     out.append(
         Term(
             name="samples_per_step",
             value=float(chosen.layouts.samples[at]),
             unit="samples",
-            formula="micro-batch x accumulation x data-parallel replicas",
+            formula=f"{x.micro_batch[at]:g} x {x.accumulation[at]:g} x {x.data[at]:g}: micro-batch x accumulation x data-parallel replicas, "
+            "or the stated global batch where that is less",
         )
     )
     loader = item.loader

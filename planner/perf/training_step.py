@@ -162,28 +162,10 @@ def step_seconds(work: StepWork, layout: StepLayout, machine: StepMachine) -> St
     `layout.data x micro_batch x accumulation` samples.
     """
     w, at, m = work, layout, machine
-    wires = Wires(
-        devices=m.devices,
-        link=m.link * m.link_share,
-        network=m.network * m.network_share,
-        link_latency_s=m.link_latency_s,
-        network_latency_s=m.network_latency_s,
-    )
-    split = at.tensor * at.context * at.pipeline  # devices that share one sample's matrices
-    samples = at.micro_batch / split
-    forward_again = 1 + w.backward + at.recompute
-    matmul = m.matmul_share * _ramp(w.matrix_width / at.tensor, m.half_width)
-    grouped = m.matmul_share * m.expert_share * _ramp(w.expert_width, m.half_width)
-    matrices_s = (
-        w.narrow_flops / (m.peak_flops * matmul) + w.expert_flops / (m.peak_flops * grouped)
-    ) * forward_again + w.wide_flops * (1 + w.backward) / (m.wide_peak_flops * matmul)
-    scores_s = w.attention_flops * (3 + at.recompute_attention) / (m.wide_peak_flops * m.attention_share)
-    traffic_s = (w.activation_bytes * (3 + at.recompute) + w.head_bytes) / (m.bandwidth * m.traffic_share)
-    weights = w.weight_bytes * _local_share(w, at)
-    gradients = w.gradient_bytes * _local_share(w, at)
-    # Weights are read in every pass; gradients are read and written once.
-    weights_s = (weights * (2 + at.recompute) + 2 * gradients) / (m.bandwidth * m.traffic_share)
-    micro_s = (samples * (matrices_s + scores_s + traffic_s) + weights_s) * m.work_factor
+    wires = wires_of(m)
+    micro = micro_seconds(w, at, m)
+    matrices_s = micro.matrices + micro.experts + micro.head
+    micro_s = micro.total * m.work_factor
     dequantise_s = (
         (2 + at.recompute) * w.dequantised_bytes / (at.tensor * at.pipeline) / (m.bandwidth * m.traffic_share)
     )
@@ -198,13 +180,13 @@ def step_seconds(work: StepWork, layout: StepLayout, machine: StepMachine) -> St
     if not _none(at.context, 1.0):
         ring = at.micro_batch * w.tokens * w.kv_width * w.value_bytes / at.tensor
         rings_s = w.blocks / at.pipeline * (3 + at.recompute_attention) * gather_s(ring, at.context, at.tensor, wires)
-        context_s = exposed(rings_s, m.overlap_share * samples * scores_s)
+        context_s = exposed(rings_s, m.overlap_share * micro.scores)
     expert_s: Values = 0.0
     if not _none(w.routed_width, 0.0):
         routed = at.micro_batch * w.tokens / (at.context * at.tensor) * w.routed_width / at.pipeline * w.value_bytes
         exchanged_s = exchange_s(routed, at.expert, w.experts_per_token, wires)
         exchanges_s = np.where(np.asarray(w.routed_width) > 0, 2 * (2 + at.recompute) * exchanged_s, 0.0)
-        expert_s = exposed(exchanges_s, EXCHANGE_HIDDEN * m.overlap_share * samples * matrices_s)
+        expert_s = exposed(exchanges_s, EXCHANGE_HIDDEN * m.overlap_share * matrices_s)
     offload_s = exposed(2 * at.offloaded_bytes / m.host, m.overlap_share * busy_s)
     inner_s = busy_s + waited_s + tensor_s + context_s + expert_s + offload_s
 
@@ -215,8 +197,10 @@ def step_seconds(work: StepWork, layout: StepLayout, machine: StepMachine) -> St
         0.0,
     )
     bubble_s = (at.pipeline - 1) / at.interleave * inner_s + at.accumulation * exposed(send_s, m.overlap_share * busy_s)
-    data_s = _data_seconds(w, at, wires, hidden_s=m.overlap_share * BACKWARD_SHARE * inner_s)
-    owned = _local_share(w, at) / np.where(np.asarray(at.zero) >= 1, at.data * at.context, 1.0)
+    once_s, every_s = data_seconds(w, at, wires)
+    hidden_s = m.overlap_share * inner_s
+    data_s = exposed(once_s, BACKWARD_SHARE * hidden_s) + at.accumulation * exposed(every_s, hidden_s)
+    owned = local_share(w, at) / np.where(np.asarray(at.zero) >= 1, at.data * at.context, 1.0)
     optimizer_s = w.optimizer_bytes * owned / (m.bandwidth * m.traffic_share)
     shape = np.broadcast_shapes(
         *(np.shape(part) for part in (inner_s, bubble_s, data_s, optimizer_s, m.host_s, at.accumulation))
@@ -241,6 +225,62 @@ def step_seconds(work: StepWork, layout: StepLayout, machine: StepMachine) -> St
     )
 
 
+def wires_of(machine: StepMachine) -> Wires:
+    """Return what carries the collectives of a machine."""
+    return Wires(
+        devices=machine.devices,
+        link=machine.link * machine.link_share,
+        network=machine.network * machine.network_share,
+        link_latency_s=machine.link_latency_s,
+        network_latency_s=machine.network_latency_s,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicroTime:
+    """Seconds that a device computes on one micro-batch, by what takes them, before the work factor."""
+
+    matrices: Values  # of blocks, those that every token meets
+    experts: Values  # routed
+    head: Values  # vocabulary head and router
+    scores: Values
+    traffic: Values  # activations, logits
+    weights: Values  # read in every pass; gradients read and written once
+
+    @property
+    def total(self) -> Values:
+        """All together."""
+        return self.matrices + self.experts + self.head + self.scores + self.traffic + self.weights
+
+
+def micro_seconds(work: StepWork, layout: StepLayout, machine: StepMachine) -> MicroTime:
+    """Return the time that one micro-batch takes a device, s."""
+    w, at, m = work, layout, machine
+    samples = at.micro_batch / (at.tensor * at.context * at.pipeline)
+    again = 1 + w.backward + at.recompute
+    matmul, grouped = matmul_share(w, at, m), grouped_share(w, m)
+    bandwidth = m.bandwidth * m.traffic_share
+    local = local_share(w, at)
+    return MicroTime(
+        matrices=samples * w.narrow_flops * again / (m.peak_flops * matmul),
+        experts=samples * w.expert_flops * again / (m.peak_flops * grouped),
+        head=samples * w.wide_flops * (1 + w.backward) / (m.wide_peak_flops * matmul),
+        scores=samples * w.attention_flops * (3 + at.recompute_attention) / (m.wide_peak_flops * m.attention_share),
+        traffic=samples * (w.activation_bytes * (3 + at.recompute) + w.head_bytes) / bandwidth,
+        weights=local * (w.weight_bytes * (2 + at.recompute) + 2 * w.gradient_bytes) / bandwidth,
+    )
+
+
+def matmul_share(work: StepWork, layout: StepLayout, machine: StepMachine) -> Values:
+    """Return the share of the peak that matrices of the blocks reach: less the narrower a device's part of them is."""
+    return machine.matmul_share * _ramp(work.matrix_width / layout.tensor, machine.half_width)
+
+
+def grouped_share(work: StepWork, machine: StepMachine) -> Values:
+    """Return the share of the peak that grouped matrices of routed experts reach."""
+    return machine.matmul_share * machine.expert_share * _ramp(work.expert_width, machine.half_width)
+
+
 def exposed(collective_s: Values, hidden_s: Values) -> Array:
     """Return the part of a collective that adds to the step, s."""
     return np.maximum(np.asarray(collective_s) - hidden_s, LEAST_EXPOSED * np.asarray(collective_s))
@@ -261,14 +301,14 @@ def _expert_ranks(layout: StepLayout) -> Array:
     return np.maximum(layout.expert, layout.tensor)
 
 
-def _local_share(work: StepWork, layout: StepLayout) -> Array:
+def local_share(work: StepWork, layout: StepLayout) -> Array:
     """Return the share of the model's weights that one device computes with."""
     share = np.asarray(work.expert_share)
     return np.asarray(((1 - share) / layout.tensor + share / _expert_ranks(layout)) / layout.pipeline)
 
 
-def _data_seconds(work: StepWork, layout: StepLayout, wires: Wires, *, hidden_s: Values) -> Array:
-    """Return the exposed time of gradients and sharded weights per step, s.
+def data_seconds(work: StepWork, layout: StepLayout, wires: Wires) -> tuple[Array, Array]:
+    """Return the time of collectives of gradients and sharded weights, hidden or not: (once a step, once a micro-batch), s.
 
     DDP and ZeRO-1: gradients scattered and gathered once a step; ZeRO-2: scattered every micro-batch, weights gathered once; ZeRO-3:
     weights gathered twice and gradients scattered every micro-batch. Routed experts are reduced over the ranks that hold the same ones.
@@ -296,4 +336,4 @@ def _data_seconds(work: StepWork, layout: StepLayout, wires: Wires, *, hidden_s:
         once = once + np.where(there & (zero < 3), least, 0.0)
         each = np.where(zero >= 3, 2 * gather + scatter, scatter)
         every = every + np.where(there & (zero >= 2), each, 0.0)
-    return exposed(once, hidden_s) + at.accumulation * exposed(every, np.asarray(hidden_s) / BACKWARD_SHARE)
+    return once, every

@@ -81,7 +81,19 @@ SCALING_COLUMNS: tuple[str, ...] = (
     *("speedup", "efficiency_fraction", "mfu_fraction"),
     *(
         f"step_ms.{part}"
-        for part in ("total", "compute", "launch", "tensor", "bubble", "data", "expert", "offload", "optimizer", "host")
+        for part in (
+            "total",
+            "compute",
+            "dequantise",
+            "launch",
+            "tensor",
+            "bubble",
+            "data",
+            "expert",
+            "offload",
+            "optimizer",
+            "host",
+        )
     ),
     *("limited_by", "limit_fraction"),
     *(
