@@ -30,7 +30,7 @@ from planner.perf.training_limits import PARTS, limit_of, seconds_of
 from planner.perf.training_memory import SHARDING, MemoryFactors, PeakTerms, Split, memory_fit
 from planner.perf.training_operators import operator_terms
 from planner.perf.training_room import room_of
-from planner.perf.training_surface import HOST_SHARE, Chosen, Prepared
+from planner.perf.training_surface import HOST_SHARE, Chosen, Prepared, unmeasured
 from planner.perf.training_terms import time_terms
 from planner.perf.training_work import SampleFlops, counted_in_tokens
 
@@ -218,6 +218,10 @@ def notes_of(spec: ModelSpec, work: TrainingWork, item: Prepared, chosen: Chosen
     limit, share = limit_of({name: seconds_of(chosen.time, name, at) for name in PARTS})
     if limit not in {"compute", "memory"} and share >= NAMED_SHARE:
         notes.append(f"{limit} takes {share:.0%} of a step beyond what computation hides")
+    notes += [
+        f"the time of {what} is not fitted on published runs; the interval is wider for that"
+        for what in unmeasured(work)
+    ]
     if work.global_batch is None and in_tokens:
         notes.append(f"global batch of {int(chosen.layouts.samples[at])} sequences chosen")
     return tuple(notes)

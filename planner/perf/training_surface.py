@@ -37,6 +37,11 @@ HOST_SHARE = 0.8
 """Share of the host's memory that offloaded activations may fill."""
 HOST_LINK_SHARE = 0.8
 """Usable share of the link between device and host (pinned memory, large copies)."""
+OFFLOAD_SD = 0.5
+"""How unsure the time of offloading is, log: the link to the host may reach half of what is assumed, or all of it may hide."""
+UNMEASURED_SD = 0.2
+"""What each strategy whose time is not fitted adds to the spread, log: as much as sources of the same work differ (1.2 times)."""
+LEAST_FITTED = 0.05
 DIFFERENCE = 1e-4
 """Step in link space of the differences behind the spread of a prediction."""
 
@@ -136,6 +141,7 @@ def compute(
         variances=np.array([variances for _, variances in known]),
         parameters=parameters,
     )
+    log_sd = np.hypot(log_sd, UNMEASURED_SD * len(unmeasured(work)) ** 0.5)
     free = chosen.samples / time.total
     novelty = novelty_of(parameters, keys, len(items))
     low, high = bounds(parameters, np.ones(places), log_sd, [novelty[h] for h in chosen.hardware.tolist()])
@@ -169,7 +175,8 @@ def spread(
     """Return the time of each chosen layout, and the standard deviation of its log: noise, and parameters through their slopes.
 
     All slopes are one call of the step: as many copies of the layouts as there are parameters, each copy with one of them moved.
-    `points` and `variances` [hardware, slots] are those of the parameters for each hardware.
+    `points` and `variances` [hardware, slots] are those of the parameters for each hardware. Time of offloading is not fitted: it lends the rest
+    of the step no certainty, and has its own.
     """
     columns, rows = columns_of(parameters), len(points)
     variance = variances[hardware][:, columns].T
@@ -183,7 +190,19 @@ def spread(
     total = time.total.reshape(len(columns) + 1, -1)
     slopes = np.log(total[1:] / total[0]) / DIFFERENCE
     own = StepTime(**{f.name: getattr(time, f.name)[: len(chosen)] for f in fields(StepTime)})
-    return own, np.sqrt(parameters.noise_sd**2 + np.sum(slopes**2 * variance, axis=0))
+    offloading = own.offload / own.total
+    fitted = slopes / np.maximum(1 - offloading, LEAST_FITTED)
+    return own, np.sqrt(parameters.noise_sd**2 + np.sum(fitted**2 * variance, axis=0) + (OFFLOAD_SD * offloading) ** 2)
+
+
+def unmeasured(work: TrainingWork) -> list[str]:
+    """Return what is asked for whose time is not fitted on published runs, by name."""
+    asked = {
+        "activation offload": work.activation_offload,
+        f"activations kept in {work.activation_dtype}": work.activation_dtype is not None,
+        f"all-reduce by {work.allreduce.replace('_', ' ')}": work.allreduce != ALLREDUCE[0],
+    }
+    return [name for name, there in asked.items() if there]
 
 
 def split_of(layouts: Layouts) -> Split:

@@ -22,6 +22,7 @@ from training_cases import (
     neuron,
 )
 
+from planner.models.spec import ModelSpec
 from planner.perf.model import Basis, Evaluation, Infeasible, RejectionReason, TrainingWork
 from planner.perf.training import evaluate_training
 from planner.perf.training_memory import training_memory
@@ -555,3 +556,23 @@ def _timed(work, clock) -> float:
     start = clock()
     work()
     return clock() - start
+
+
+@pytest.mark.parametrize("host_gb_s", [8.0, 64.0, 900.0])
+@pytest.mark.parametrize("spec", [LLAMA_8B, LLAMA_70B], ids=["8B", "70B"])
+def test_what_is_not_fitted_has_a_wider_interval(spec: ModelSpec, host_gb_s: float) -> None:
+    """Offloading over any link, slow ones that take most of the step as well: never surer than the same layout without it."""
+    hardware = replace(machine("H100 SXM5 80GB", 8), host_interface_gb_s_bidirectional=host_gb_s)
+    plain = TrainingWork(method="lora", micro_batch=1, checkpointing="full", tensor_parallel=8, pipeline_parallel=1)
+
+    def width(work: TrainingWork) -> float:
+        ((found,),) = evaluate_training(spec, [hardware], work, [1])
+        assert isinstance(found, Evaluation)
+        assert any("not fitted on published runs" in note for note in found.notes) == (work is not plain)
+        return found.performance.high_factor / found.performance.low_factor
+
+    certain = width(plain)
+    offloaded = width(replace(plain, activation_offload=True))
+    assert offloaded > 1.02 * certain
+    assert width(replace(plain, activation_offload=True, activation_dtype="fp8")) > certain
+    assert width(replace(plain, allreduce="tree")) > certain
