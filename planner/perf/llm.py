@@ -2,7 +2,8 @@
 
 t(step) = Σ_c (max(c, m) + u·min(c, m)) + attention + activations + collectives + overhead with c = (n + n0)·FLOPs_c / (P_c·e_c) and
 m = bytes_c / (W·e_w): products of n tokens cost as n + n0 (tiles that are not full, the ramp of the pipeline), and a share u of the
-shorter of compute and traffic is not hidden behind the longer. Weights are read once a step whatever the number of tokens; a
+shorter of compute and traffic is not hidden behind the longer. Weights that are stored narrower than they are multiplied are widened first,
+which adds numbers·passes / V to c: V the widened numbers a second of the vector units, a pass for each tile of 64 tokens. Weights are read once a step whatever the number of tokens; a
 request's cache is read once per generated token; experts are read as far as the step's tokens touch them, each with a ramp of its
 own. Per device; with T devices each holds its share (see `memory`). With S pipeline stages a step carries one of S micro-batches
 through all layers; a token of every request takes one such step (the stages work on different micro-batches meanwhile).
@@ -41,7 +42,11 @@ CLASS_OF = {
     TensorClass.STATE_SPACE: 4,
     TensorClass.OTHER: 4,
 }
+NARROW_BITS = 12.0  # scales included, what is stored in fewer is widened to 16
 REDUCES_PER_LAYER = 2.0  # after attention and after the feed-forward
+TILE_TOKENS = 64.0
+"""Tokens for which weights that were widened once are multiplied: the largest tile of weight-only kernels (Frantar et al. 2024, Marlin,
+arXiv:2408.11743: 64 rows a block). A step of more tokens widens them again for each tile."""
 EXCHANGED_BYTES = 2.0 + 2.0  # of one number to an expert and back, 16 bits each way
 
 
@@ -52,6 +57,7 @@ class Shape:
     weight_bytes: Array  # read by a step that touches everything
     flops_per_token: Array  # routed experts: the k chosen ones
     quantised: Array  # share of the class's products that run in the compute format (the rest is wide)
+    widened: Array  # 1 where the class's weights are stored narrower than they are multiplied
     routed_share: Array  # k / E of the expert layers; 1 where there are none
     prompt_bytes: Array  # as above, for prompt tokens (an encoder's weights in encoder-decoders)
     prompt_flops_per_token: Array
@@ -83,6 +89,7 @@ class Machine:
     wide_flops: Array  # usable FLOP/s in 16 bits
     attention_flops: Array  # usable FLOP/s of scores and values
     expert_share: Array  # of the usable rates that grouped products of experts reach
+    widened_per_s: Array | float = 1e99  # weights that are widened before they are multiplied
     routing_overhead_s: Array  # sorting tokens by expert and gathering results, of one layer
     expert_overhead_s: Array  # start of one touched expert's products, of one layer
     own_routing: Array | float = 1.0  # share of a step's tokens that choose experts independently of the others
@@ -131,6 +138,7 @@ class Held:
     weight_bytes: Array
     flops_per_token: Array
     quantised: Array
+    widened: Array
     routed_share: float
     prompt_bytes: Array
     prompt_flops_per_token: Array
@@ -143,7 +151,7 @@ class Held:
 def held_by(spec: ModelSpec, form: Format, tp: int, groups: int) -> Held:
     """Return the weights and products of one of `tp` devices, with 1/groups of the experts."""
     width = len(CLASSES)
-    weights, flops, narrow = [0.0] * width, [0.0] * width, [0.0] * width
+    weights, flops, narrow, widened = [0.0] * width, [0.0] * width, [0.0] * width, [0.0] * width
     prompt_weights, prompt_flops = [0.0] * width, [0.0] * width
     routed = next((f.experts_per_token / f.experts for f in spec.feed_forward if f.experts), 1.0)
     encoder_decoder = any(t.tower == "encoder" for t in spec.tensors)
@@ -168,6 +176,8 @@ def held_by(spec: ModelSpec, form: Format, tp: int, groups: int) -> Held:
                 prompt_flops[index] += work
         if t.quantisable and index < HEAD:
             narrow[index] = 1.0
+            if not form.native and bits < NARROW_BITS:
+                widened[index] = 1.0
     excess = kv_projection_excess(spec, tp)
     if excess:
         bits = next(tensor_bits(spec, t, form) for t in spec.tensors if t.tensor_class is TensorClass.ATTENTION)
@@ -179,6 +189,7 @@ def held_by(spec: ModelSpec, form: Format, tp: int, groups: int) -> Held:
         weight_bytes=np.array(weights),
         flops_per_token=np.array(flops),
         quantised=np.array(narrow) if form.native and form.compute != form.wide else np.zeros(width),
+        widened=np.array(widened),
         routed_share=routed,
         prompt_bytes=np.array(prompt_weights),
         prompt_flops_per_token=np.array(prompt_flops),
@@ -238,6 +249,7 @@ def shape_of(
         weight_bytes=held.weight_bytes,
         flops_per_token=held.flops_per_token,
         quantised=held.quantised,
+        widened=held.widened,
         routed_share=np.asarray(held.routed_share),
         prompt_bytes=held.prompt_bytes,
         prompt_flops_per_token=held.prompt_flops_per_token,
@@ -326,6 +338,9 @@ def products_s(weight_bytes: Array, flops: Array, shape: Shape, machine: Machine
     rate = np.where(shape.quantised > 0, machine.narrow_flops[..., None], machine.wide_flops[..., None])
     read = weight_bytes / machine.weights_bytes_per_s[..., None]
     work = (tokens + machine.ramp_tokens)[..., None] * (flops / rate)
+    widened = bool(shape.widened.any())
+    if widened:
+        work = work + widening_s(flops, shape, machine, np.maximum(tokens / TILE_TOKENS, 1.0))
     if not shape.experts.any():
         return np.asarray(np.maximum(read, work) + machine.unhidden[..., None] * np.minimum(read, work))
     share = touched_by_step(shape, machine, tokens)
@@ -335,10 +350,27 @@ def products_s(weight_bytes: Array, flops: Array, shape: Shape, machine: Machine
     read = read + np.zeros_like(work)
     read[..., EXPERT] = read[..., EXPERT] * share / machine.expert_share
     work[..., EXPERT] = routed * (flops / rate)[..., EXPERT] / machine.expert_share
+    if widened:
+        work[..., EXPERT] += widening_s(flops, shape, machine, expert_passes(shape, share, tokens))[..., EXPERT]
     time = np.maximum(read, work) + machine.unhidden[..., None] * np.minimum(read, work)
     started = shape.expert_layers * shape.experts * share * machine.expert_overhead_s
     time[..., EXPERT] += np.where(flops[..., EXPERT] > 0, started, 0.0)
     return np.asarray(time)
+
+
+def widening_s(flops: Array, shape: Shape, machine: Machine, passes: Array) -> Array:
+    """Return seconds by class in which narrow weights are widened `passes` times; there are FLOPs / 2 of them."""
+    rate = np.asarray(machine.widened_per_s, dtype=np.float64)[..., None]
+    return np.asarray(shape.widened * (flops / 2.0) * passes[..., None] / rate)
+
+
+def expert_passes(shape: Shape, share: Array, tokens: Array) -> Array:
+    """Return how often the chosen experts' numbers are widened: each touched one once, or for each tile of its n·G·k/E tokens.
+
+    In units of FLOPs / 2 of a token, which are k/E of the numbers of all groups.
+    """
+    tiles = tokens * shape.groups * shape.routed_share / TILE_TOKENS
+    return np.asarray(np.maximum(share, tiles) / (shape.routed_share * shape.groups))
 
 
 def overhead_s(shape: Shape, machine: Machine, sequences: Array) -> Array:

@@ -129,13 +129,24 @@ def _products(
         rate = float(m.narrow_flops if s.quantised[i] else m.wide_flops) * reached
         bandwidth = float(m.weights_bytes_per_s) * reached
         own = ramp * touched / float(s.routed_share * s.groups) if expert else ramp
-        computing, reading = (tokens + own) * each / rate, read / bandwidth
+        passes = (
+            float(llm.expert_passes(s, np.asarray(touched), np.asarray(tokens)))
+            if expert
+            else max(tokens / llm.TILE_TOKENS, 1.0)
+        )
+        widening = float(llm.widening_s(flops, s, m, np.asarray(passes))[i])
+        computing, reading = (tokens + own) * each / rate + widening, read / bandwidth
         carried = f"({tokens:.6g} + {own:.6g})" if own else f"{tokens:.6g}"
         hidden = f" + {unhidden:.6g} of the shorter" if unhidden and each else ""
         start = float(s.expert_layers * s.experts * touched * m.expert_overhead_s) if expert and each else 0.0
         started = f" + {start * 1e3:.6g} ms to start the touched experts of all layers" if start else ""
+        widened = (
+            f" + {each / 2:.6g} narrow weights x {passes:.6g} passes / {float(m.widened_per_s):.6g} widened a second"
+            if widening
+            else ""
+        )
         formula = (
-            f"{steps}(the longer of {carried} tokens x {each:.6g} FLOP / ({_flops(point, rate, width)}) and {read:.6g} B / "
+            f"{steps}(the longer of {carried} tokens x {each:.6g} FLOP / ({_flops(point, rate, width)}){widened} and {read:.6g} B / "
             f"({_bytes(point, bandwidth)}){hidden}{started}){times}"
         )
         last = float(s.prompt_head_flops) if steps and i == llm.HEAD else 0.0

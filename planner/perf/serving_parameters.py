@@ -31,7 +31,7 @@ COMPILED = ("neuron",)
 """Engines whose steps are compiled for the longest sequence: attention works on all of its cache from the first token on."""
 MIXING = ("vllm", "tensorrt-llm")
 """Engines whose steps carry prompts and decoding requests together, since 2025 (chunked prefill, in-flight batching)."""
-LEVELS = ("architecture", "chip", "engine", "generation", "engine_chip", "stored", "precision", "topology", "family")
+LEVELS = ("architecture", "chip", "engine", "generation", "engine_chip", "precision", "topology", "family")
 NOT_STATED = {"limit": "", "model": "", "source": "", "group": ""}
 ENOUGH_GROUPS, ENOUGH_ROWS = 3, 5
 """(source, model, chip) groups and rows from which nothing is said of a chip's or engine's scarce evidence."""
@@ -83,8 +83,7 @@ def keys_of(hardware: Hardware, form: Format, *, engine: str, generation: str, r
         engine,
         generation,
         f"{engine} on {hardware.accelerator}",
-        "" if form.native else form.weights,
-        f"{form.weights} on {silicon}",
+        f"{form.weights if form.native else form.compute} on {silicon}",  # weight-only formats compute in 16 bits
         topology_of(hardware, ranks),
         family,
     )

@@ -44,13 +44,16 @@ SLOTS = (
         precision=0.15,
     ),
     _amount("set_up", "factor on the usable rates, of a user's own set-up", 1.0, 1e-4),
-    _share("weights_bandwidth", "share of peak memory bandwidth", 0.8, 0.3, **CHIPS, engine=0.3, stored=0.3),
+    _share("weights_bandwidth", "share of peak memory bandwidth", 0.8, 0.3, **CHIPS, engine=0.3),
     _share("kv_bandwidth", "share of peak memory bandwidth", 0.65, 0.3, **CHIPS, **ENGINES, group=0.2),
     _share("compute", "share of dense peak, 16 bits", 0.6, 0.4, **CHIPS, **ENGINES),
     _share("share_8bit", "share of the 16-bit share", 0.75, 0.5, architecture=0.4, engine=0.3),
     _share("share_4bit", "share of the 16-bit share", 0.5, 0.5, architecture=0.4, engine=0.3),
     _share("attention_compute", "share of dense peak, 16 bits", 0.35, 0.5, **ENGINES, architecture=0.3),
     _share("experts", "share of the rates, grouped products", 0.6, 0.5, **ENGINES, architecture=0.3),
+    _amount(
+        "widening", "operations a weight stored narrower than it is multiplied", 1.0, 0.7, engine=0.4, architecture=0.3
+    ),
     _amount("routing_overhead", "s a layer", 20e-6, 0.8, engine=0.7, generation=0.5, architecture=0.3),
     _amount("expert_overhead", "s an expert", 0.3e-6, 0.8, engine=0.7, generation=0.5, architecture=0.3),
     _share("own_routing", "share of tokens that go to experts of their own", 0.6, 0.7, bench=0.7),
@@ -79,11 +82,17 @@ class Peaks:
     narrow_bits: Array  # 16, 8 or 4: of the compute format
     link_latency_s: Array
     link_bytes_per_s: Array  # one direction
+    vector: Array  # instructions/s of the vector units, a lane each
 
 
-def peaks_of(hardware: Hardware, form: Format) -> tuple[float, float, float, float, float, float]:
-    """Return the fields of `Peaks` of one hardware under a format."""
+VECTOR_SHARE = 1 / 16
+"""Of the 16-bit peak that vector units are assumed to have where no fp32 peak is known: as of A100 (19.5 of 312 TFLOP/s)."""
+
+
+def peaks_of(hardware: Hardware, form: Format) -> tuple[float, float, float, float, float, float, float]:
+    """Return the fields of `Peaks` of one hardware under a format; a multiply-add of fp32 is one instruction."""
     latency, link = datasheet_link(hardware)
+    vector = hardware.peak_tflops.get("fp32", hardware.peak_tflops[form.wide] * VECTOR_SHARE)
     bits = 8.0 if form.compute in EIGHT_BITS else 4.0 if form.compute in FOUR_BITS else 16.0
     return (
         (hardware.memory_bandwidth_gb_s or 0.0) * 1e9,
@@ -92,6 +101,7 @@ def peaks_of(hardware: Hardware, form: Format) -> tuple[float, float, float, flo
         bits,
         latency,
         link,
+        vector * 1e12 / 2,
     )
 
 
@@ -104,6 +114,7 @@ def peaks_from(rows: Array) -> Peaks:
         narrow_bits=rows[..., 3],
         link_latency_s=rows[..., 4],
         link_bytes_per_s=rows[..., 5],
+        vector=rows[..., 6],
     )
 
 
@@ -124,6 +135,7 @@ def machine(values: Array, peaks: Peaks) -> Machine:
         wide_flops=peaks.wide * compute * pace,
         attention_flops=peaks.wide * value("attention_compute") * pace,
         expert_share=value("experts"),
+        widened_per_s=peaks.vector / value("widening") * pace,
         routing_overhead_s=value("routing_overhead") / pace,
         expert_overhead_s=value("expert_overhead") / pace,
         own_routing=value("own_routing"),

@@ -18,15 +18,15 @@ from planner.calibration.model import Workload
 from planner.perf.hardware import UnknownChipFigure, hardware_of
 from planner.perf.inference import evaluate_inference
 from planner.perf.intervals import NORMAL_90
-from planner.perf.model import Basis, Evaluation, InferenceWork, LatencyLimits, RejectionReason
+from planner.perf.model import Basis, Evaluation, Infeasible, InferenceWork, LatencyLimits, RejectionReason
 from planner.perf.parameters import CEILING, shipped
-from planner.perf.precision import Format
+from planner.perf.precision import Format, resolve
 from planner.perf.serving_parameters import by_level, request_keys, values_of
 from planner.perf.serving_rates import machine as machine_at
-from planner.perf.serving_rates import peaks_from
+from planner.perf.serving_rates import peaks_from, peaks_of
 from pricing.model import AcceleratorKind, InterconnectKind
 
-ONES = peaks_from(np.array([1.0, 1.0, 1.0, 16.0, 1.0, 1.0]))
+ONES = peaks_from(np.array([1.0, 1.0, 1.0, 16.0, 1.0, 1.0, 1.0]))
 """Peaks of one: usable rates on them are shares."""
 
 
@@ -240,15 +240,16 @@ def test_a_step_can_be_redone_from_what_is_printed(name: str) -> None:
     assert classes
     for term in classes:
         parsed = re.search(
-            rf"{N} steps x \(the longer of \(?{N}(?: \+ {N}\))? tokens x {compute} and {traffic}(?: \+ {N} of the shorter)?"
+            rf"{N} steps x \(the longer of \(?{N}(?: \+ {N}\))? tokens x {compute}(?: \+ {N} narrow weights x {N} passes / {N} widened a second)? "
+            rf"and {traffic}(?: \+ {N} of the shorter)?"
             rf"(?: \+ {N} ms to start [a-z ]+)?\)(?: \+ {compute.replace('FLOP /', 'FLOP of one position /')})?",
             term.formula,
         )
         assert parsed, term.formula
-        steps, tokens, ramp, flops, peak, e_c, size, bandwidth, e_w, unhidden, start, last, wide, e_l = (
-            float(x or 0) for x in parsed.groups()
-        )
+        steps, tokens, ramp, flops, peak, e_c, *rest = (float(x or 0) for x in parsed.groups())
+        numbers, passes, widened, size, bandwidth, e_w, unhidden, start, last, wide, e_l = rest
         compute_s, read_s = (tokens + ramp) * flops / (peak * 1e12 * e_c), size / (bandwidth * 1e9 * e_w)
+        compute_s += numbers * passes / widened if numbers else 0.0
         step_s = max(compute_s, read_s) + unhidden * min(compute_s, read_s) + start / 1e3
         last_s = last / (wide * 1e12 * e_l) if last else 0.0
         assert (steps * step_s + last_s) * 1e3 == pytest.approx(float(term.value), rel=1e-4)
@@ -348,6 +349,34 @@ def test_no_usable_rate_exceeds_the_ceiling_of_its_peak_on_any_chip_or_engine() 
             for share in (m.weights_bytes_per_s, m.cache_bytes_per_s, m.narrow_flops, m.wide_flops, m.attention_flops):
                 assert 0 < float(share) <= CEILING < 1
             assert min(float(m.layer_overhead_s), float(m.step_overhead_s), float(m.sequence_overhead_s)) > 0
+
+
+def test_weight_only_formats_compute_no_faster_than_16_bits_and_alike_on_one_chip() -> None:
+    # Their weights are widened to 16 bits and multiplied there: what is usable of the peaks cannot be more. Two formats of 4 bits differ by
+    # their scales (4.125, 4.25 and 4.5 bits a number), not by half.
+    spec = model("llama-3.1-8b")
+    for chip in ("A10G", "L4", "A100 SXM4 80GB", "H100 SXM5 80GB", "H200 SXM 141GB", "L40S"):
+        h = machine(chip)
+        forms = {f: resolve(spec, h, f) for f in ("bf16", "int4", "fp4", "mxfp4", "gguf-q4_k_m")}
+        rates, served = {}, {}
+        for name, form in forms.items():
+            if isinstance(form, Infeasible) or (form.native and name != "bf16"):
+                continue
+            keys = request_keys(spec, h, form, "vllm", 1)
+            m = machine_at(values_of(keys, shipped("serving")), peaks_from(np.array(peaks_of(h, form))))
+            rates[name] = (float(m.wide_flops), float(m.weights_bytes_per_s))
+            prompt = good(spec, h, precision=name, input_tokens=4000, output_tokens=2, max_concurrency=1)
+            served[name] = (requests(prompt), requests(good(spec, h, precision=name, max_concurrency=1)))
+        wide = rates.pop("bf16")
+        assert all(compute <= wide[0] * (1 + 1e-9) for compute, _ in rates.values()), chip
+        prompts = {name: rate for name, (rate, _) in served.items()}
+        assert all(prompts[name] <= prompts["bf16"] for name in rates), chip
+        alone = {name: rate for name, (_, rate) in served.items()}
+        # Decoding reads a quarter of the bytes; where memory is fast, widening them takes as long as reading 16 bits.
+        least = 0.95 if chip in ("H100 SXM5 80GB", "H200 SXM 141GB") else 1.25
+        assert all(alone[name] > least * alone["bf16"] for name in rates), chip
+        four = [alone[n] for n in ("int4", "fp4", "mxfp4") if n in alone]
+        assert max(four) / min(four) < 4.5 / 4.125 + 0.02, chip
 
 
 def test_parameters_speak_of_known_chips_and_say_what_is_behind_them() -> None:

@@ -62,6 +62,38 @@ def test_decode_of_a_large_batch_is_compute() -> None:
     assert float(found.classes.sum()) == pytest.approx(2 * 7_504_658_432 * 400 / 1e14, rel=1e-3)
 
 
+def test_narrow_weights_are_widened_once_a_tile() -> None:
+    # Llama-3.1-8B in int4: 32 x (2 x 4,096^2 + 2 x 4,096 x 1,024 + 3 x 4,096 x 14,336) = 6,979,321,856 narrow numbers, 1e12 of them widened a
+    # second. 6,400 tokens are 100 tiles of 64: 2 FLOPs x numbers x 6,400 over 100 TFLOP/s and 100 passes. One token is one pass.
+    numbers = 32 * (2 * 4096**2 + 2 * 4096 * 1024 + 3 * 4096 * 14336)
+    form = Format(weights="int4", compute="bf16", wide="bf16", native=False)
+    m = replace(ideal(), widened_per_s=np.asarray(1e12))
+    shape = llm.shape_of(model("llama-3.1-8b"), form, kv_bits=16, tp=1, input_tokens=1000, output_tokens=1000)
+    body = slice(0, llm.HEAD)
+    for tokens, passes in ((6400.0, 100.0), (1.0, 1.0), (64.0, 1.0), (96.0, 1.5)):
+        found = llm.products_s(shape.weight_bytes, shape.flops_per_token, shape, m, np.asarray(tokens))[body].sum()
+        computed = 2 * numbers * tokens / 1e14 + numbers * passes / 1e12
+        read = numbers * 4.125 / 8 / 1e12
+        assert found == pytest.approx(max(computed, read), rel=1e-6), tokens
+    native = replace(form, native=True)
+    plainly = llm.shape_of(model("llama-3.1-8b"), native, kv_bits=16, tp=1, input_tokens=1000, output_tokens=1000)
+    assert not plainly.widened.any()
+
+
+def test_touched_experts_are_widened_each_for_its_own_tokens() -> None:
+    # gpt-oss-20b: 24 layers x 32 experts x 3 x 2,880^2 numbers in mxfp4, 4 experts a token, attention in bf16. One token widens 4/32 of them;
+    # 51,200 tokens are 6,400 an expert, 100 tiles.
+    spec = model("gpt-oss-20b")
+    numbers = 24 * 32 * 3 * 2880**2
+    form = Format(weights="mxfp4", compute="bf16", wide="bf16", native=False, stored=True)
+    shape = llm.shape_of(spec, form, kv_bits=16, tp=1, input_tokens=1000, output_tokens=1000)
+    assert [c for c, w in zip(llm.CLASSES, shape.widened, strict=True) if w] == ["expert"]
+    slow = replace(ideal(bandwidth=1e18, flops=1e21), widened_per_s=np.asarray(1e12))
+    for tokens, passes in ((1.0, 4 / 32), (51_200.0, 100.0)):
+        found = llm.products_s(shape.weight_bytes, shape.flops_per_token, shape, slow, np.asarray(tokens))[llm.EXPERT]
+        assert found == pytest.approx(numbers * passes / 1e12, rel=1e-3), tokens
+
+
 def test_a_tied_head_is_read_though_it_is_not_stored() -> None:
     spec = model("gemma-2-9b")
     shape = llm.shape_of(spec, BF16, kv_bits=16, tp=1, input_tokens=10, output_tokens=10)
