@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from planner.calibration.model import Facts, Row
@@ -60,7 +61,13 @@ RAW_OUTPUT_WORKERS = 2
 """AWS's script of the Neuron pages starts two workers, also on the larger instances: its rate x latency / batch is two everywhere."""
 ALONE = ("resnet", "vgg", "unet", "vit-base", "multimodal-perceiver")
 """Networks of the Neuron pages whose real-time rows have one request at a time on one core: rate x latency / batch is one everywhere."""
-DEFAULT_BATCH = {"single-stream": 1.0, "multi-stream": 8.0}
+DEFAULT_BATCH = {
+    "single-stream": 1.0,
+    "multi-stream": 8.0,
+    "batch translation": 32.0,
+}  # the last: CTranslate2's translator
+REDUCED = 2 / 7
+"""Products of a layer after which tensor parallel devices add up what each has: one of attention's, one of the MLP's."""
 
 
 class Load(StrEnum):
@@ -87,6 +94,7 @@ class Case:
     work: Work
     chip: Accelerator
     slice: str  # "" for whole chips
+    memory_share: float  # of the chip's memory: a slice's, or of all tensor parallel ranks
     devices: int
     engine: str
     compiled: bool
@@ -141,6 +149,7 @@ def cases_of(row: Row, facts: Facts) -> Iterator[tuple[Case, bool]]:
         devices, batch = _as_run_on_neuron(row, devices, batch)
     ranks = devices if "tensor parallel" in row.get("notes", "").lower() else 1
     devices //= ranks
+    work = _reduced(work, ranks)
     scenario = row.get("scenario", "").lower()
     load = Load.RATE if metric in RATES else Load.MEAN
     if "server" in scenario and metric in RATES:
@@ -154,6 +163,7 @@ def cases_of(row: Row, facts: Facts) -> Iterator[tuple[Case, bool]]:
             work=work,
             chip=chip,
             slice=share.name,
+            memory_share=share.memory * ranks,
             devices=devices,
             engine=engine,
             compiled=engine.removesuffix(" nhwc") in COMPILED,
@@ -170,6 +180,16 @@ def cases_of(row: Row, facts: Facts) -> Iterator[tuple[Case, bool]]:
             measured=value * (1e6 if any(part in row.get("source", "") for part in MILLIONS) else 1.0),
         ),
         True,
+    )
+
+
+def _reduced(work: Work, ranks: int) -> Work:
+    """Return the work on tensor parallel ranks: an all-reduce takes log2 hops, each as long as a product however small."""
+    factor = 1 + REDUCED * math.log2(ranks)
+    return (
+        work
+        if ranks == 1
+        else replace(work, passes=tuple(replace(p, products=p.products * factor) for p in work.passes))
     )
 
 

@@ -16,7 +16,7 @@ from importlib.resources import files
 from planner.calibration.model import Facts
 from planner.models.errors import ModelError
 from planner.models.sample_work import with_input
-from planner.models.spec import ModelKind, ModelSpec
+from planner.models.spec import AttentionKind, ModelKind, ModelSpec
 from planner.perf.samples_loads import Pass, family_of, family_of_name, passes_of
 
 TABLE = "sample_models.csv"
@@ -39,7 +39,8 @@ class Entry:
     """One line of the table: a model at one input size."""
 
     name: str
-    size: int  # pixels along the edge, tokens, 0 where there is but one
+    size: int  # what `unit` counts; 0 where there is but one
+    unit: str
     work: Work
 
 
@@ -82,11 +83,15 @@ def _from_table(name: str, size: str) -> Work | None:
     entries = table().get(_key(name), ())
     if not entries:
         return None
-    edge = edge_of(size)
-    if edge is None:
+    wanted = size_of(entries[0].unit, size)
+    if wanted is None:
         return entries[0].work
-    best = min(entries, key=lambda e: abs(e.size - edge) if e.size else 0)
-    return best.work if best.size in {0, edge} else _resized(best, edge)
+    best = min(entries, key=lambda e: abs(e.size - wanted) if e.size else 0)
+    return (
+        best.work
+        if best.size in {0, wanted} or best.unit not in {"image", "volume", "clip"}
+        else _resized(best, wanted)
+    )
 
 
 def _resized(entry: Entry, edge: int) -> Work:
@@ -108,8 +113,8 @@ def _resized(entry: Entry, edge: int) -> Work:
 def _from_spec(spec: ModelSpec, size: str, name: str) -> Work | None:
     tokens = tokens_of(size) or edge_of(size)
     if spec.generates_tokens:
-        if re.search(r"\bin \d+ out \d+", size):
-            return _one_pass(spec, 1, name)  # one more token a step
+        if lengths := re.search(r"\bin (\d+) out (\d+)", size):
+            return _generation(spec, int(lengths[1]), int(lengths[2]), name)
         return _one_pass(spec, tokens or 128, name)
     if spec.sample is None:
         return None
@@ -138,6 +143,48 @@ def _one_pass(spec: ModelSpec, tokens: int, name: str) -> Work:
                 weights=float(spec.parameters_total),
                 products=7.0 * spec.layers,
                 operators=20.0 * spec.layers,
+            ),
+        ),
+    )
+
+
+def _generation(spec: ModelSpec, prompt: int, answer: int, name: str) -> Work:
+    """Return the work of a request of an encoder-decoder: the encoder once, then a step of the decoder for each token; units are all tokens.
+
+    Decoder step of a layer: 4 + 2 matrices and 4 products of attention (its own, and over the encoder's), 3 of a gated MLP.
+    """
+    tokens = float(prompt + answer)
+    encoder = sum(g.matmul_parameters for g in spec.tensors if g.tower == "encoder")
+    decoder = sum(g.matmul_parameters for g in spec.tensors) - encoder
+    width, layers = float(spec.hidden_size), max(1, spec.layers)
+    cached = sum(
+        a.count * a.cache_elements_per_token * (prompt if a.kind is AttentionKind.CROSS else answer / 2)
+        for a in spec.attention
+        if a.kind is not AttentionKind.BIDIRECTIONAL
+    )
+    return Work(
+        name=name,
+        family="decoder",
+        units_per_item=tokens,
+        passes=(
+            Pass(
+                repeats=1,
+                flops=2.0 * encoder * prompt / tokens,
+                matrix_elements=9.0 * layers * width * prompt / tokens,
+                elementwise_elements=8.0 * layers * width * prompt / tokens,
+                weights=float(encoder),
+                products=9.0 * layers,
+                operators=20.0 * layers,
+            ),
+            Pass(
+                repeats=answer,
+                flops=2.0 * decoder / tokens,
+                matrix_elements=12.0 * layers * width / tokens,
+                elementwise_elements=10.0 * layers * width / tokens,
+                cache_elements=cached / tokens,
+                weights=float(decoder),
+                products=13.0 * layers + 1,
+                operators=32.0 * layers,
             ),
         ),
     )
@@ -177,6 +224,22 @@ def edge_of(size: str) -> int | None:
     return max(int(found[1]), int(found[2])) if found else None
 
 
+SIZES = {  # unit of an entry -> the words with its size
+    "token": re.compile(r"memory length\s*=\s*([\d,]+)", re.IGNORECASE),
+    "sentence": re.compile(r"beam width\s*=\s*(\d+)", re.IGNORECASE),
+    "audio sample": re.compile(r"channels\s*=\s*(\d+)", re.IGNORECASE),
+}
+
+
+def size_of(unit: str, size: str) -> int | None:
+    """Return what tells the entries of a network apart: an image's edge, a memory's tokens, beams, channels of a vocoder."""
+    words = SIZES.get(unit)
+    if words is None:
+        return edge_of(size)
+    found = words.search(size)
+    return int(found[1].replace(",", "")) if found else None
+
+
 def _steps_of(size: str) -> int | None:
     found = re.search(r"(\d+)\s+steps", size)
     return int(found[1]) if found else None
@@ -211,7 +274,7 @@ def table() -> dict[str, tuple[Entry, ...]]:
             units_per_item=float(row["units_per_item"]),
             source=row["source"],
         )
-        entry = Entry(name=row["name"], size=int(row["size"]), work=work)
+        entry = Entry(name=row["name"], size=int(row["size"]), unit=row["unit"], work=work)
         for name in (row["name"], *row["aliases"].split()):
             out[name] = (*out.get(name, ()), entry)
     return out

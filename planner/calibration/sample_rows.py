@@ -43,9 +43,7 @@ XLA_PAGES: Final = (
     "tensorflow2/detection/efficientdet",
 )
 """Pages of DeepLearningExamples whose inference benchmark scripts switch XLA on, without the page saying so."""
-COMPILED: Final = frozenset(
-    {"tensorrt", "torch.compile", "fastertransformer", "neuron", "ctranslate2", "marian", "iree"}
-)
+COMPILED: Final = frozenset({"tensorrt", "torch.compile", "fastertransformer", "neuron", "iree"})
 """Engines that replay a compiled program: the host launches no operator by itself."""
 FORMAT_WIDTH = {"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0, "int8": 1.0, "fp8": 1.0, "fp4": 1.0}
 FORMAT_WORDS = (  # the first that occurs; mixed precision computes its products in 16 bits
@@ -58,6 +56,8 @@ FORMAT_WORDS = (  # the first that occurs; mixed precision computes its products
     (("fp32", "float32", "single"), "fp32"),
 )
 NOT_SAID = frozenset({"", "unspecified", "unknown", "n/a", "-", "none"})
+AS_STATED = frozenset({"whisper"})
+"""Models of MLPerf whose TensorRT engines run in the format that is stated: converters of encoder-decoders had no fp8."""
 NEXT_FORMAT = {"fp4": "fp8", "fp8": "int8", "int8": "fp16", "bf16": "fp16", "tf32": "fp32", "fp16": "bf16"}
 """What a chip computes in that lacks a format."""
 MIG_COMPUTE, MIG_MEMORY = {"A30": 4}, {"A30": 4}
@@ -82,7 +82,7 @@ def engine_of(row: Row, chip: Accelerator) -> str:
     context = row.get("notes", "").lower()
     page = row.get("source", "").lower()
     if found == "tensorflow" and ("xla" in context or any(each in page for each in XLA_PAGES)):
-        return "tensorflow xla"
+        return "tensorflow 2 xla" if "tensorflow2" in text else "tensorflow xla"
     if found == "pytorch eager" and "torchscript" in context:
         return "torchscript"
     if "nhwc" in text:
@@ -105,7 +105,7 @@ def format_of(row: Row, chip: Accelerator, engine: str) -> str | None:
     """Return the number format that the products are computed in; None where the row names one that nobody knows.
 
     MLPerf states the format of the weights before the engine was built, or that of the input; submitters take the narrowest format
-    that the accuracy target allows: 8 bits, but 16 for BERT's stricter target where a chip has no fp8.
+    that the accuracy target allows: 8 bits, but 16 for BERT's stricter target where a chip has no fp8, and for Whisper.
     """
     stated = row.get("precision", "").lower().strip()
     if stated in NOT_SAID:
@@ -113,8 +113,8 @@ def format_of(row: Row, chip: Accelerator, engine: str) -> str | None:
     word = next((form for words, form in FORMAT_WORDS if any(each in stated for each in words)), None)
     if stated and word is None:
         return None
-    if is_mlperf(row) and engine.startswith("tensorrt"):
-        wide = "fp16" in stated and "int8" not in stated and row.get("model", "").lower() in {"bert", "whisper"}
+    if is_mlperf(row) and engine.startswith("tensorrt") and row.get("model", "").lower() not in AS_STATED:
+        wide = "fp16" in stated and "int8" not in stated and row.get("model", "").lower() == "bert"
         found = ("fp8" if "fp8" in chip.peak_tflops else "fp16") if wide else "fp8" if "fp8" in stated else "int8"
     else:
         context = row.get("notes", "").lower()

@@ -15,6 +15,7 @@ from planner.calibration.hierarchy import Problem
 from planner.calibration.model import Facts, Figure, Labels, Reading, Row, Skipped, Workload
 from planner.calibration.sample_cases import Case, Load, Unpredictable, cases_of
 from planner.perf.intervals import NEW_MODEL, bounds, novelty_of
+from planner.perf.memory import ENGINE_SHARE, GIB
 from planner.perf.parameters import Parameters
 from planner.perf.samples_rates import COLUMN, SLOTS, model_key
 from planner.perf.samples_time import Loads, batch_seconds
@@ -26,6 +27,8 @@ OFFLINE_S = 0.05
 OFFLINE_HALVES = 7
 """So often it is halved: the batch of the highest rate counts, which is a smaller one where results of a larger leave the cache."""
 MOST_OFFLINE = 2048.0
+MOST_DECODING = 256.0
+"""Most sequences that decode together where as many as the cache holds may: the usual default of serving engines."""
 GUESSED_WEIGHT = 0.1
 """Weight in a fit of rows whose work is a guess: they say little of the chip."""
 
@@ -142,6 +145,12 @@ class Forward:
         )
         item_flops = np.sum(self.loads.repeats * self.loads.flops, axis=1)
         free = np.clip(OFFLINE_S * 0.5 * self.loads.peak_flops / item_flops, 1.0, MOST_OFFLINE)
+        cached = np.max(self.loads.cache_elements, axis=1) * width
+        room = column([(c.chip.memory_gib or 0.0) * c.memory_share for c in cases]) * GIB * ENGINE_SHARE - np.sum(
+            self.loads.weight_bytes, axis=1
+        )
+        held = np.clip(room / np.maximum(cached, 1.0), 1.0, MOST_DECODING)
+        free = np.where(cached > 0, held, free)
         stated = column([c.batch or 0.0 for c in cases])
         halves = 0.5 ** np.arange(OFFLINE_HALVES + 1)
         self.batches = np.where(stated[:, None] > 0, stated[:, None], np.maximum(1.0, free[:, None] * halves))

@@ -205,7 +205,9 @@ def test_pages_that_say_less_than_their_scripts() -> None:
     assert half.work.passes == shorter.work.passes
     assert half.work.passes[0].flops < 0.5 * full.work.passes[0].flops
     page = "NVIDIA/DeepLearningExamples TensorFlow2/LanguageModeling/BERT/README.md"
-    assert case(source=page, engine="TensorFlow2", model="bert-large", input_size="seq 128").engine == "tensorflow xla"
+    assert (
+        case(source=page, engine="TensorFlow2", model="bert-large", input_size="seq 128").engine == "tensorflow 2 xla"
+    )
     # 3x3 convolutions of 32, 32, 64, 128 and 256 channels at 512, 256, 128, 64 and 32 pixels, and back: 19.8e9 multiply-adds
     unet = case(model="Segmentation/UNet_Industrial", input_size="Resolution=512x512x1").work
     assert unet.passes[0].flops == pytest.approx(2 * 19.77e9)
@@ -233,3 +235,77 @@ def test_more_devices_serve_more_and_larger_batches_are_no_slower() -> None:
     predicted = [f.predicted for f in samples.figures(samples.read(rows, shipped_facts()), shipped("samples"))]
     assert np.all(np.diff(predicted[:4]) > 0)
     assert np.all(np.diff(predicted[4:]) > 0)
+
+
+def test_sizes_that_are_no_images_tell_networks_apart() -> None:
+    """GNMT by beams (20.3 of 5.7e9 multiply-adds), Transformer-XL by memory (large: 18 layers of 1,024), WaveGlow by channels."""
+
+    def flops(**cells: str) -> float:
+        return sum(p.repeats * p.flops for p in case(**cells).work.passes)
+
+    beams = [flops(model="Translation/GNMT", input_size=f"Beam width={n}") for n in (1, 5)]
+    assert beams[1] / beams[0] == pytest.approx(20.3 / 5.7)
+    sizes = ("Sequence length=64 Memory length=640", "Sequence length=128 Memory length=1,600")
+    assert [case(model="LanguageModeling/Transformer-XL", input_size=s).work.name for s in sizes] == [
+        "transformer-xl-base",
+        "transformer-xl-large",
+    ]
+    channels = [case(model="SpeechSynthesis/Tacotron2", input_size=f"WN channels={n}").work.name for n in (512, 256)]
+    assert channels == ["tacotron2-waveglow", "tacotron2-waveglow-256"]
+
+
+def test_generation_decodes_step_by_step() -> None:
+    """T5-3B, 128 tokens in, 84 out: 24 layers of 11 x 2048 x ... numbers; the encoder's 1.24e9 read once, the decoder's 1.6e9 84 times."""
+    found = case(
+        model="t5-3b", input_size="seq 128 in 128 out 84", metric_name="total_tok_s", notes="run mode Tensor Parallel",
+        gpu="Trainium1", gpus_total="32", batch_size="1", precision="FP32 / Matmult-BF16",
+    )  # fmt: skip
+    encoder, decoder = found.work.passes
+    assert (encoder.repeats, decoder.repeats, found.work.units_per_item) == (1, 84, 212)
+    # A decoder layer: 4 + 4 matrices of 1024 x 4096 and an MLP of 2 x 1024 x 16384; k and v over the encoder's tokens count there.
+    layer = 6 * 1024 * 4096 + 2 * 1024 * 16384
+    assert decoder.weights == pytest.approx(24 * layer + 32128 * 1024, rel=0.01)
+    assert decoder.flops * 212 == pytest.approx(2 * decoder.weights)
+    # All-reduces over 32 ranks: five hops after two of seven products.
+    assert decoder.products == pytest.approx((13 * 24 + 1) * (1 + 5 * 2 / 7))
+    assert found.devices == 1
+    assert found.memory_share == pytest.approx(16)  # 32 cores of 16 chips
+
+
+def test_translation_is_a_step_for_each_token_of_32_sentences() -> None:
+    cells = {"model": "OPUS-MT", "metric_name": "output_tok_s", "scenario": "batch translation", "gpu": "A10G"}
+    found = case(**cells, engine="CTranslate2 3.6.0", input_size="newstest2014 En-De", precision="fp16")
+    assert (found.batch, found.work.units_per_item, found.work.passes[0].repeats) == (32.0, 28.0, 28.0)
+    assert not found.compiled  # it launches kernel by kernel
+    figures = samples.figures(
+        samples.read(
+            [row(**cells, engine=e, precision="fp32", metric_value="1") for e in ("CTranslate2", "Transformers")],
+            shipped_facts(),
+        ),
+        shipped("samples"),
+    )
+    # README of CTranslate2 3.6.0: 5,876 and 1,023 target tokens/s on an A10G.
+    for figure, published in zip(figures, (5876.4, 1022.9), strict=True):
+        assert published / 2 < figure.predicted < published * 2
+
+
+def test_speech_decodes_as_many_clips_as_the_cache_holds() -> None:
+    """Whisper large-v3 caches 32 layers x 2 x 1,280 numbers of 1,500 positions a clip, 255 MB in 16 bits with its tokens: 73 clips on an L4 of 24e9 bytes."""
+    reading = samples.read(
+        [row(model="whisper", gpu="L4", precision="bf16", engine="vllm", input_size="LibriSpeech")], shipped_facts()
+    )
+    largest = samples.Forward(reading.cases).batches[0].max()  # type: ignore[arg-type]  # ours
+    assert largest == pytest.approx((0.9 * 24e9 - 2 * 1.54e9) / (2 * 32 * 2 * 1280 * (1500 + 56)), rel=0.05)
+    reading = samples.read(
+        [row(model="whisper", gpu="B200", precision="fp16", input_size="LibriSpeech")], shipped_facts()
+    )
+    assert samples.Forward(reading.cases).batches[0].max() == 256  # type: ignore[arg-type]  # ours
+
+
+def test_frameworks_of_a_name_are_told_apart_where_they_compile() -> None:
+    page = "NVIDIA/DeepLearningExamples TensorFlow{}/LanguageModeling/BERT/README.md"
+    engines = [
+        case(source=page.format(n), engine=f"TensorFlow{n}", model="bert-large", input_size="seq 128").engine
+        for n in ("", "2")
+    ]
+    assert engines == ["tensorflow xla", "tensorflow 2 xla"]
