@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from planner import __version__
-from planner.calibration.documents import put, tables_of
+from planner.calibration.documents import put, silicon_lines, tables_of
 from planner.calibration.facts import shipped_facts
 from planner.calibration.folds import FOLDS, LeftOut, Predictions, cross_validated
 from planner.calibration.intervals import conformal
@@ -103,7 +103,8 @@ def document(args: argparse.Namespace, workload: Workload, trial: Trial) -> None
     title = f"{workload.value}: whole groups of (source, model, accelerator) left out"
     drawn(figures[LeftOut.GROUPS.value], title, folder / "figures" / f"validation_{workload.value}.png")
     page = folder / "validation.md"
-    page.write_text(put(page.read_text(encoding="utf-8"), workload.value, tables_of(trial, figures)), encoding="utf-8")
+    text = put(page.read_text(encoding="utf-8"), workload.value, tables_of(trial, figures))
+    page.write_text(put(text, "silicon", "\n".join(silicon_lines())), encoding="utf-8")
     _say(f"{page} written")
 
 

@@ -93,6 +93,13 @@ def repeats_of(workload: Workload, rows: Sequence[Row]) -> list[Repeats]:
     ]
 
 
+def floor_of(workload: Workload, rows: Sequence[Row]) -> float | None:
+    """Return the floor of the median error of some rows, of all kinds of repeats among them together; None where none is repeated."""
+    found = repeats_of(workload, rows)
+    works = sum(each.works for each in found)
+    return sum(each.works * each.floor_median_ape for each in found) / works if works else None
+
+
 def noise_lines(trial: Trial) -> Iterator[str]:
     """Yield the noise floor of a table as lines of text."""
     yield f"{'repeats of the same work':34} {'works':>6} {'pairs':>6} {'median':>8} {'p90':>7} {'floor of median error':>22}"
@@ -104,19 +111,20 @@ def noise_lines(trial: Trial) -> Iterator[str]:
 
 
 def _kind(workload: Workload, a: Row, b: Row) -> str:
-    if _family(a) != _family(b):
+    if source_family(a) != source_family(b):
         return BETWEEN_SOURCES
-    if _engine(a[ENGINE[workload]]) != _engine(b[ENGINE[workload]]):
+    if engine_word(a[ENGINE[workload]]) != engine_word(b[ENGINE[workload]]):
         return BETWEEN_ENGINES
     return BETWEEN_VERSIONS if any(a[c] != b[c] for c in VERSION[workload]) else UNTOLD
 
 
-def _family(row: Row) -> str:
+def source_family(row: Row) -> str:
     """Return the source without versions: MLPerf v4.1 and v5.1 are one."""
-    return row.get("source_family") or " ".join(_NUMBERS.sub(" ", row["source"].lower()).split())
+    return row.get("source_family") or " ".join(_NUMBERS.sub(" ", row.get("source", "").lower()).split())
 
 
-def _engine(text: str) -> str:
+def engine_word(text: str) -> str:
+    """Return an engine without versions and options: its first word."""
     return " ".join(_NUMBERS.sub(" ", text.lower()).replace(",", " ").split()[:1])
 
 

@@ -1,6 +1,8 @@
 """Ranking quality: what it costs to follow the predicted cheapest accelerator where the measured cheapest is known.
 
-Rows of the same work (model, format, lengths, load) on two or more accelerators are a choice. With prices per accelerator-hour,
+Rows of the same work (model, format, lengths, load) on two or more accelerators, by one source with one engine, are a choice: between
+sources and engines the same work on the same accelerator differs by a factor of 1.3 (`noise`), which no choice of accelerator is to blame
+for. With prices per accelerator-hour,
 
     cost = price x accelerators / rate (or x time),   regret = measured cost of the predicted cheapest / measured cheapest - 1.
 
@@ -16,13 +18,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.calibration.model import Figure, Row, Workload
+from planner.calibration.noise import ENGINE, engine_word, source_family
 
 WORK: Mapping[Workload, tuple[str, ...]] = {
     Workload.SERVING: ("model", "input_len", "output_len", "scenario", "metric_name"),
     Workload.SAMPLES: ("model", "input_size", "scenario", "metric_name"),
     Workload.TRAINING: ("model", "task", "seq_len", "image_size", "metric_name", "unit"),
 }
-"""Columns that must be equal for the same work, beside the width of the format."""
+"""Columns that must be equal for the same work, beside the width of the format, the source and the engine."""
 PRECISION = {Workload.SERVING: "precision_weights", Workload.SAMPLES: "precision", Workload.TRAINING: "precision"}
 ACCELERATORS = {Workload.SERVING: "gpus_total", Workload.SAMPLES: "gpus_total", Workload.TRAINING: "gpu_count"}
 SIXTEEN_BIT = {"fp16", "bf16", "fp16-amp", "bf16-amp", "mixed"}
@@ -65,6 +68,7 @@ class Summary:
     mean: float
     p90: float
     right: float  # share of works in which the cheapest was picked
+    model_mean: float  # mean over models of the mean over their works: a sweep of lengths counts once
 
 
 def options_of(
@@ -95,6 +99,8 @@ def options_of(
             workload.value,
             "16-bit" if precision in SIXTEEN_BIT else precision,
             *(row.get(c, "") for c in WORK[workload]),
+            source_family(row),
+            engine_word(row.get(ENGINE[workload], "")),
         )
         if is_time:
             work = (*work, row.get("batch_or_concurrency", "") or row.get("batch_size", ""))
@@ -150,11 +156,15 @@ def summary_of(regrets: Sequence[Regret]) -> Summary | None:
     if not regrets:
         return None
     fractions = np.array([r.fraction for r in regrets])
+    by_model: dict[tuple[str, ...], list[float]] = {}
+    for r in regrets:
+        by_model.setdefault(r.work[:3], []).append(r.fraction)
     return Summary(
         works=len(fractions),
         mean=float(fractions.mean()),
         p90=float(np.quantile(fractions, 0.9)),
         right=float(np.mean(fractions <= 1e-9)),
+        model_mean=float(np.mean([np.mean(each) for each in by_model.values()])),
     )
 
 

@@ -109,6 +109,7 @@ class Case:
     limit: str
     family: str
     weights: str  # the row's own word, for labels
+    kv_bits: float  # of a cached number
 
 
 class Unpredictable(Exception):  # noqa: N818 - reads as what it says
@@ -336,6 +337,7 @@ def cases_of(row: Row, facts: Facts) -> Iterator[tuple[Case, bool]]:
             limit=row.get("scenario", "").strip().lower() if load is Load.LIMITED else "",
             family=family_of(row.get("model", ""), spec),
             weights=row.get("precision_weights", "").strip().lower(),
+            kv_bits=kv_bits,
         )
 
     yield case(load, metric, value, answer), True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -47,6 +48,9 @@ def validate_text(document: Document, *, width: int, colour: bool) -> str:
     overall = document["overall"]
     parts: list[RenderableType] = [Text(headline(document), style=STRONG)]
     parts += [indented(line) for line in summary(overall)]
+    noise = noise_line(document)
+    if noise is not None:
+        parts.append(indented(printable(noise)))
     if overall["skipped_reasons"]:
         told = ", ".join(f"{reason} {number:,}" for reason, number in overall["skipped_reasons"].items())
         parts.append(indented(printable(f"skipped: {told}"), style=QUIET))
@@ -73,12 +77,28 @@ def headline(document: Document) -> str:
     if document["left_out"] is not None:
         return f"{said}, {LEFT_OUT[document['left_out']]} in {document['folds']} folds"
     fitted = document["parameters"]
-    same = fitted["data_sha256"] == document["data_sha256"]
+    if fitted["whose"] == "own":
+        rows = "the rows that they were fitted to" if same_rows(document) else "other rows than they were fitted to"
+        return f"{said}, your own parameters of {fitted['fitted_on']}, {rows}; --parameters shipped predicts by ours"
     return f"{said}, " + (
         "the rows that the parameters were fitted to; --leave-out tells the error on rows unseen"
-        if same
-        else f"parameters of {fitted['fitted_on'] or 'no stated day'}"
+        if same_rows(document)
+        else f"shipped parameters of {fitted['fitted_on'] or 'no stated day'}"
     )
+
+
+def same_rows(document: Document) -> bool:
+    """Return whether the rows are those that the parameters were fitted to."""
+    return bool(document["parameters"]["data_sha256"] == document["data_sha256"])
+
+
+def noise_line(document: Document) -> str | None:
+    """Return how far repeats of the same work in the table differ, and what error that leaves to any model; None where nothing is repeated."""
+    told = [
+        f"{each['median_factor']:.2f} times {each['kind']} (no median error below {percent(each['floor_median_ape'])})"
+        for each in document["noise"]
+    ]
+    return f"repeats of the same work differ: {', '.join(told)}" if told else None
 
 
 def summary(overall: Mapping[str, Any]) -> list[str]:
@@ -144,14 +164,21 @@ def regret_text(document: Document, *, width: int, colour: bool) -> str:
         f", {LEFT_OUT[document['left_out']]}" if document["left_out"] else ""
     )
     parts: list[RenderableType] = [Text(head, style=STRONG)]
+    seen = document["in_sample"]
     for name, each in {"all": overall, **document["by_workload"]}.items():
-        if each is not None:
-            parts.append(
-                indented(
-                    f"{name}: mean {percent(each['mean'])}, p90 {percent(each['p90'])}, the cheapest picked in "
-                    f"{percent(each['right'])} of {count(each['works'], 'choice')}"
-                )
-            )
+        if each is None:
+            continue
+        line = (
+            f"{name}: mean {percent(each['mean'])}, p90 {percent(each['p90'])}, each model alike {percent(each['model_mean'])}, "
+            f"the cheapest picked in {percent(each['right'])} of {count(each['works'], 'choice')}"
+        )
+        known = None if seen is None else seen["overall"] if name == "all" else seen["by_workload"][name]
+        if known is not None:
+            line += f"; with all rows seen: mean {percent(known['mean'])}, p90 {percent(known['p90'])}"
+        parts.append(indented(line))
+    for name, noise in document["noise"].items():
+        told = ", ".join(f"{factor:.2f} times {kind}" for kind, factor in noise.items())
+        parts.append(indented(f"repeats of the same work differ, {name}: {told}", style=QUIET))
     parts.append(Text("the choices that cost most", style=QUIET))
     parts += [
         indented(
@@ -166,6 +193,36 @@ def regret_text(document: Document, *, width: int, colour: bool) -> str:
 def regret_rows(document: Document) -> list[list[str]]:
     """Return the choices that cost most, one row each."""
     return [[cell(each[c]) for c in REGRET_COLUMNS] for each in document["worst"]]
+
+
+def silicon_text(document: Document, *, width: int, colour: bool) -> str:
+    """Return the errors of measured operators, the model and both, and how far each engine's tables are trusted."""
+    parts: list[RenderableType] = [Text(printable(document["source"]), style=STRONG)]
+    for left_out, part in dict.fromkeys((e["left_out"], e["of"]) for e in document["errors"]):
+        rows = [e for e in document["errors"] if (e["left_out"], e["of"]) == (left_out, part)]
+        head = (
+            f"{part}: {count(rows[0]['rows'], 'row')} of {count(rows[0]['groups'], 'group')}, whole {left_out} left out"
+        )
+        parts += [Text(""), Text(printable(head), style=STRONG)]
+        parts += table(columns("predictor", [row | {"key": row["predictor"]} for row in rows]), width)
+    parts += [Text(""), Text("trusted beside the model", style=STRONG)]
+    parts += [
+        indented(
+            printable(
+                f"{s['generation']}: share {s['share']:.2f}, tables {math.exp(s['lean']):.2f} times as fast as servers "
+                f"({count(s['rows'], 'row')} of {count(s['groups'], 'group')})"
+            )
+        )
+        for s in document["shares"]
+    ]
+    return rendered(parts, width=width, colour=colour)
+
+
+def silicon_rows(document: Document) -> list[list[str]]:
+    """Return the errors, one row for each predictor and set of rows."""
+    from planner.services.silicon import COLUMNS
+
+    return [[cell(row[c]) for c in COLUMNS] for row in document["errors"]]
 
 
 def forgotten_text(document: Document, *, width: int, colour: bool) -> str:
@@ -193,6 +250,7 @@ def columns(name: str, rows: Sequence[Mapping[str, Any]]) -> list[Column]:
         of("In 80 %", "coverage_80", keep=1),
         of("Width", "median_interval_factor", keep=3, share=False),
         of("Median by group", "group_median_ape", keep=5),
+        *([of("Floor", "noise_floor_ape", keep=5)] if rows and "noise_floor_ape" in rows[0] else []),
     ]
 
 

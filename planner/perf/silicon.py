@@ -1,42 +1,70 @@
-"""Serving from measured operator times: what a table of step times says of one replica, corrected by what whole servers measured.
+"""Serving from measured operator times: what the model says, moved towards what a table of step times says of one replica.
+
+    log rate = log model + share * (log tables - lean - log model)
 
 A table tells the time of a decode step of B requests and of a prompt's share of the steps that carry it; the arithmetic from there to
-rates and latencies is that of `llm` and `latency`. Both times are multiplied by fitted factors (`tables/parameters_silicon.json`), which
-deviate by engine, chip and precision: tables time operators one by one, and servers do more than that.
+rates is that of `llm`. Tables time operators one by one, and servers do more than that: `lean` is by how much an engine's servers are
+slower than its operators, `share` how far the tables are to be trusted beside the model, both by engine generation from predictions of
+groups that the model had not seen (`tables/silicon_shares.csv`, written by `python -m planner.silicon`). A share of 0 is the model.
 """
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib.resources import files
 
 import numpy as np
 import numpy.typing as npt
 
 from planner.models.spec import ModelSpec
-from planner.perf.intervals import NEW_SOURCE, multiples_of
-from planner.perf.latency import Load, moments_of, quantile_of
+from planner.perf.carried import faster, sped_up
 from planner.perf.llm import steady_requests_per_s
-from planner.perf.model import Basis, Evaluation, Percentiles, Rates, Term
-from planner.perf.parameters import Link, Parameters, Slot
+from planner.perf.model import Basis, Evaluation, Term
+from planner.perf.serving_parameters import NEW_SINCE, generation_of
 
 Array = npt.NDArray[np.float64]
 
-GENERATION_SINCE = 2025
-DECODE, PREFILL, OVERHEAD = "decode_factor", "prefill_factor", "step_overhead_ms"
-LEVELS = dict.fromkeys(("generation", "accelerator", "precision", "parallelism", "source", "group"), 0.2)
-SLOTS = (
-    Slot(name=DECODE, unit="x decode step of the tables", link=Link.LOG, start=1.1, start_sd=0.3, levels=LEVELS),
-    Slot(name=PREFILL, unit="x prompt time of the tables", link=Link.LOG, start=1.1, start_sd=0.3, levels=LEVELS),
-    Slot(
-        name=OVERHEAD,
-        unit="ms a decode step, beside its operators",
-        link=Link.LOG,
-        start=1.5,
-        start_sd=1.0,
-        levels={"generation": 0.5, "source": 0.5},
-    ),
-)
-"""What is fitted, and at which levels it deviates."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """How far measured operators of an engine generation are trusted beside the model.
+
+    `lean`: log(tables / servers). `low`, `high`: powers of the model's low and high factor that hold 80 % of rows of new sources.
+    """
+
+    generation: str
+    share: float
+    lean: float
+    low: float
+    high: float
+    rows: int
+    groups: int
+
+    def blended(self, log_model: Array, log_tables: Array) -> Array:
+        """Return the log of what is answered."""
+        return log_model + self.share * (log_tables - self.lean - log_model)
+
+
+@lru_cache(maxsize=1)
+def shares() -> Mapping[str, Share]:
+    """Return the fitted shares by engine generation."""
+    text = files("planner.perf").joinpath("tables", "silicon_shares.csv").read_text(encoding="utf-8")
+    return {
+        row["generation"]: Share(
+            generation=row["generation"],
+            share=float(row["share"]),
+            lean=float(row["lean"]),
+            low=float(row["low"]),
+            high=float(row["high"]),
+            rows=int(row["rows"]),
+            groups=int(row["groups"]),
+        )
+        for row in csv.DictReader(io.StringIO(text))
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,144 +93,65 @@ class StepTimes:
     alone_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
-    """What one replica sustains, from step times."""
-
-    rates: Rates
-    ttft_ms: Percentiles
-    tpot_ms: Percentiles | None
-    e2e_ms: Percentiles
-    prefill_time_fraction: float
-
-
-def corrected(times: StepTimes, *, decode: float, prefill: float, overhead_ms: float = 0.0) -> StepTimes:
-    """Return step times multiplied by the factors of decode steps and of prompts, and what a step takes beside its operators."""
-    return StepTimes(
-        decode_s=times.decode_s * decode + overhead_ms / 1e3,
-        prefill_s=times.prefill_s * prefill,
-        alone_s=times.alone_s * prefill,
-    )
-
-
-def served(times: StepTimes, question: Question) -> Served:
-    """Return rates and latencies of one replica that keeps `concurrency` requests in flight."""
+def rate_of(times: StepTimes, question: Question) -> float:
+    """Return the requests/s of one replica that keeps `concurrency` requests in flight, from step times."""
 
     def array(value: float) -> Array:
         return np.asarray([value], dtype=np.float64)
 
-    q, out = question, question.output_tokens
-    rate = float(steady_requests_per_s(array(q.concurrency), out, array(times.decode_s), array(times.prefill_s))[0])
-    moments = moments_of(
-        Load(
-            concurrency=array(q.concurrency),
-            input_tokens=float(q.input_tokens),
-            output_tokens=float(out),
-            step_tokens=array(q.step_tokens),
-            decode_s=array(times.decode_s),
-            prefill_s=array(times.prefill_s),
-            alone_s=array(times.alone_s),
-        )
-    )
-    p50, p99 = quantile_of(moments, 0.5), quantile_of(moments, 0.99)
-
-    def both(name: str) -> Percentiles:
-        return Percentiles(p50=float(getattr(p50, name)[0]) * 1e3, p99=float(getattr(p99, name)[0]) * 1e3)
-
-    return Served(
-        rates=Rates(
-            requests_per_s=rate,
-            output_tokens_per_s=rate * out,
-            total_tokens_per_s=rate * (out + q.input_tokens),
-        ),
-        ttft_ms=both("ttft"),
-        tpot_ms=None if out <= 1 else both("tpot"),
-        e2e_ms=both("e2e"),
-        prefill_time_fraction=rate * times.prefill_s,
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Factors:
-    """What fitted parameters make of the tables' step times, and the spread of log(measured / predicted) that is left."""
-
-    decode: float
-    prefill: float
-    overhead_ms: float
-    sd: float
-
-
-def factors_of(question: Question, parameters: Parameters) -> Factors:
-    """Return the fitted factors for a layout, as of no source."""
-    keys = {name: [key] for name, key in keys_of(question).items()} | {"source": [""], "group": [""]}
-    values = parameters.values(keys, 1)[0]
-    variances = parameters.variances(keys, 1)[0]
-    both = [parameters.index(DECODE), parameters.index(PREFILL)]
-    return Factors(
-        decode=float(values[both[0]]),
-        prefill=float(values[both[1]]),
-        overhead_ms=float(values[parameters.index(OVERHEAD)]),
-        sd=float(np.sqrt(np.max(variances[both]) + parameters.noise_sd**2)),
-    )
-
-
-def keys_of(question: Question, generation: str | None = None) -> dict[str, str]:
-    """Return the keys at which the factors deviate; `generation` of the engine, today's by default."""
     q = question
-    return {
-        "generation": generation or f"{q.engine} since {GENERATION_SINCE}",
-        "accelerator": q.accelerator,
-        "precision": q.precision,
-        "parallelism": "one" if q.tensor_parallel == 1 else "several",
-    }
+    rate = steady_requests_per_s(array(q.concurrency), q.output_tokens, array(times.decode_s), array(times.prefill_s))
+    return float(rate[0])
 
 
-def timed(
-    evaluation: Evaluation, question: Question, times: StepTimes, source: str, parameters: Parameters
-) -> Evaluation:
-    """Return the evaluation with rates, latencies and interval from measured operators, corrected by the fitted factors."""
-    p, layout = evaluation.performance, evaluation.layout
-    f = factors_of(question, parameters)
-    one = served(corrected(times, decode=f.decode, prefill=f.prefill, overhead_ms=f.overhead_ms), question)
-    rates = one.rates.scaled(layout.replicas_per_instance or 1)
-    ratio = (rates.requests_per_s or 0.0) / (p.rates.requests_per_s or 1.0)
-    low, high = multiples_of(parameters, [NEW_SOURCE])
+def timed(evaluation: Evaluation, question: Question, times: StepTimes, source: str) -> Evaluation | None:
+    """Return the evaluation moved towards measured operators, with the interval that is left; None where they are not trusted at all.
+
+    Latencies are divided by the same ratio as rates are multiplied by: Little's law at the same requests in flight.
+    """
+    p = evaluation.performance
+    model = (p.rates.requests_per_s or 0.0) / (evaluation.layout.replicas_per_instance or 1)
+    share = shares().get(generation_of(question.engine, NEW_SINCE))
+    if share is None or share.share == 0 or model <= 0:
+        return None
+    tables = rate_of(times, question)
+    ratio = float(np.exp(share.blended(np.log(model), np.log(tables)) - np.log(model)))
     terms = (
         Term(
             name="silicon_decode_step",
             value=times.decode_s * 1e3,
             unit="ms",
-            formula=f"{question.concurrency} requests at mean context, TP {question.tensor_parallel}; x {f.decode:.3g} + {f.overhead_ms:.3g} ms as servers measured",
+            formula=f"{question.concurrency} requests at mean context, TP {question.tensor_parallel}",
             source=source,
         ),
         Term(
             name="silicon_prefill",
             value=times.prefill_s * 1e3,
             unit="ms per prompt",
-            formula=f"share of a full step of {question.step_tokens} tokens; x {f.prefill:.3g} as servers measured",
+            formula=f"share of a full step of {question.step_tokens} tokens",
+            source=source,
+        ),
+        Term(
+            name="silicon_rate",
+            value=tables,
+            unit="requests/s of a replica",
+            formula="B / (OSL x decode step + B x prefill)",
             source=source,
         ),
         Term(
             name="silicon_factor",
             value=ratio,
             unit="x modelled rate",
-            formula="B / (OSL x decode step + B x prefill) of the corrected times over that of the model",
+            formula=f"(silicon_rate / {np.exp(share.lean):.3g} / modelled rate)^{share.share:.3g}, as {share.generation} in {share.groups} groups",
             source="methodology: use of evidence",
         ),
     )
     performance = replace(
-        p,
+        faster(p, ratio),
         basis=Basis.SILICON,
-        rates=rates,
-        low_factor=float(np.exp(low[0] * f.sd)),
-        high_factor=float(np.exp(high[0] * f.sd)),
-        ttft_ms=one.ttft_ms,
-        tpot_ms=one.tpot_ms,
-        e2e_ms=one.e2e_ms,
-        mfu_fraction=None if p.mfu_fraction is None else min(1.0, p.mfu_fraction * ratio),
-        prefill_time_fraction=one.prefill_time_fraction,
+        low_factor=p.low_factor**share.low,
+        high_factor=p.high_factor**share.high,
         sources=(f"silicon: {source}", *p.sources),
         terms=(*p.terms, *terms),
     )
-    arrivals = None if evaluation.arrivals is None else evaluation.arrivals.faster(ratio)
-    return replace(evaluation, performance=performance, arrivals=arrivals)
+    return replace(evaluation, performance=performance, arrivals=sped_up(evaluation.arrivals, ratio))

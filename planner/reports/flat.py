@@ -201,7 +201,7 @@ TERM_COLUMNS: tuple[str, ...] = (
 VALIDATION_COLUMNS: tuple[str, ...] = (
     *("workload", "by", "key", "rows", "groups", "median_ape", "p90_ape", "p90_factor", "within_2x", "bias"),
     *("coverage_80", "median_interval_factor", "group_median_ape", "group_p90_ape", "group_p90_factor"),
-    *("group_within_2x", "group_bias", "group_coverage_80", "group_median_interval_factor"),
+    *("group_within_2x", "group_bias", "group_coverage_80", "group_median_interval_factor", "noise_floor_ape"),
 )
 """Columns of `validate`: all rows first, then each key of each dimension."""
 

@@ -264,11 +264,15 @@ def _timed(
 ) -> Evaluation | None:
     """Return the evaluation from measured operators; None where the tables do not have it."""
     from planner.perf.memory import chunk_tokens  # noqa: PLC0415
-    from planner.perf.parameters import shipped  # noqa: PLC0415
     from planner.perf.silicon import Question, timed  # noqa: PLC0415
 
     layout = evaluation.layout
-    if h.fraction != 1 or layout.max_concurrency is None or (layout.pipeline_parallel or 1) > 1:
+    if (
+        h.fraction != 1
+        or evaluation.instances > 1
+        or layout.max_concurrency is None
+        or (layout.pipeline_parallel or 1) > 1
+    ):
         return None
     question = Question(
         spec=spec,
@@ -284,7 +288,7 @@ def _timed(
         step_tokens=chunk_tokens(h),
     )
     times = predictor.steps(question)
-    return None if times is None else timed(evaluation, question, times, predictor.source, shipped("silicon"))
+    return None if times is None else timed(evaluation, question, times, predictor.source)
 
 
 def _within_limits(

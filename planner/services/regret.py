@@ -8,12 +8,14 @@ from functools import lru_cache
 
 from planner.calibration.columns import ROW_ID, Measurements
 from planner.calibration.model import Figure
+from planner.calibration.noise import repeats_of
 from planner.calibration.regret import Regret, options_of, regrets_of, summary_of
 from planner.ports import Document
 from pricing.catalog import Catalog
 from pricing.model import PurchaseOption
 
 MOST_SHOWN = 15
+SUMMARY = ("overall", "by_workload")
 HOME, REGION = "aws", "us-east-1"
 
 
@@ -42,7 +44,10 @@ def price_of_accelerators(catalog: Catalog) -> Callable[[str], float | None]:
 
 
 def regret(catalog: Catalog, parts: Sequence[tuple[Measurements, Sequence[Figure]]]) -> Document:
-    """Return mean and p90 regret, overall and by workload, and the worst choices, of predictions beside their measurements."""
+    """Return mean and p90 regret, overall and by workload, and the worst choices, of predictions beside their measurements.
+
+    `noise`: by which median factor repeats of the same work differ, by workload and by what else differs.
+    """
     price_of = price_of_accelerators(catalog)
     found: list[Regret] = []
     workloads = []
@@ -58,6 +63,10 @@ def regret(catalog: Catalog, parts: Sequence[tuple[Measurements, Sequence[Figure
         "snapshot_id": catalog.meta.snapshot_id,
         "overall": None if overall is None else asdict(overall),
         "by_workload": {name: None if each is None else asdict(each) for name, each in by.items()},
+        "noise": {
+            m.workload.value: {each.kind: each.median_factor for each in repeats_of(m.workload, m.rows)}
+            for m, _ in parts
+        },
         "worst": [
             {
                 "work": ", ".join(filter(None, r.work)),
@@ -71,3 +80,8 @@ def regret(catalog: Catalog, parts: Sequence[tuple[Measurements, Sequence[Figure
             for r in found[:MOST_SHOWN]
         ],
     }
+
+
+def side_by_side(left_out: Document, in_sample: Document, what: str) -> Document:
+    """Return the regret of predictions that had not seen the rows, with that of the shipped parameters, which had, under `in_sample`."""
+    return {**left_out, "left_out": what, "in_sample": {name: in_sample[name] for name in SUMMARY}}

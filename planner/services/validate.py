@@ -20,8 +20,10 @@ from planner.calibration.columns import (
 )
 from planner.calibration.folds import FOLDS, LeftOut, cross_validated
 from planner.calibration.model import Facts, Figure, Physics, Reading, Skipped, Workload
+from planner.calibration.noise import floor_of, repeats_of
+from planner.calibration.own import ASKED
 from planner.calibration.report import by_novelty, worst_groups
-from planner.calibration.statistics import listed, of_figures
+from planner.calibration.statistics import DIMENSIONS, listed, of_figures
 from planner.calibration.trials import figures_checked, fitted, physics_of, sampled, trial_of
 from planner.perf.parameters import Parameters, shipped
 from planner.ports import Document
@@ -78,8 +80,17 @@ def validate_measurements(
     physics = physics or physics_of(workload)
     reading = physics.read(measurements.rows, facts)
     used = parameters or shipped(workload.value)
-    figures = physics.figures(reading, used) if reading.cases else ()
+    figures = as_asked(reading, used, physics) if reading.cases else ()
     return validated(measurements, reading, figures, used)
+
+
+def as_asked(reading: Reading, parameters: Parameters, physics: Physics) -> Sequence[Figure]:
+    """Return what the model predicts for each case; by a user's own parameters as for a request of theirs, whatever source a row names."""
+    if not parameters.own:
+        return physics.figures(reading, parameters)
+    asked = replace(reading, labels=[replace(labels, source=ASKED) for labels in reading.labels])
+    found = physics.figures(asked, parameters)
+    return [replace(figure, labels=labels) for figure, labels in zip(found, reading.labels, strict=True)]
 
 
 def validate_shipped(workload: Workload, facts: Facts, *, sample: int | None = None, seed: int = 0) -> Validated:
@@ -170,12 +181,17 @@ def validated(
             "skipped_reasons": dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
             **{name: value for name, value in overall.items() if name != "rows"},
         },
-        "by": listed(sound),
+        "by": with_floors(listed(sound), sound, measurements),
         "workload": measurements.workload.value,
         "data_sha256": measurements.sha256,
         "left_out": None if left_out is None else left_out.value,
         "folds": folds,
+        "noise": [
+            asdict(each) | {"floor_median_ape": each.floor_median_ape}
+            for each in repeats_of(measurements.workload, measurements.rows)
+        ],
         "parameters": {
+            "whose": "own" if parameters.own else "shipped",
             "version": parameters.version,
             "fitted_on": parameters.fitted_on,
             "data_sha256": parameters.data_sha256,
@@ -188,6 +204,22 @@ def validated(
         "notes": list(reading.notes),
     }
     return Validated(document=document, figures=sound)
+
+
+def with_floors(
+    by: dict[str, list[dict[str, object]]], figures: Sequence[Figure], measurements: Measurements
+) -> dict[str, list[dict[str, object]]]:
+    """Return the errors by dimension with `noise_floor_ape` beside them: the median error that repeats of the same work leave to any model."""
+    rows = {row[ROW_ID[measurements.workload]]: row for row in measurements.rows}
+    for name, key_of in DIMENSIONS.items():
+        ids: dict[str, set[str]] = {}
+        for figure in figures:
+            if figure.main:
+                ids.setdefault(key_of(figure), set()).add(figure.row_id)
+        for each in by[name]:
+            of = [rows[i] for i in ids.get(str(each["key"]), ()) if i in rows]
+            each["noise_floor_ape"] = floor_of(measurements.workload, of)
+    return by
 
 
 def as_stated(figures: Sequence[Figure], measurements: Measurements) -> list[Figure]:

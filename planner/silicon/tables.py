@@ -35,6 +35,9 @@ SYSTEMS = {
 }
 """Accelerator -> system of the tables. Others are estimates there, not measurements, and are not asked."""
 
+SINGLE = {"l40s", "rtx_pro_6000_server"}
+"""Systems on PCIe that are asked of one device alone: with several, servers were measured up to 6 times faster than the tables' all-reduce
+lets them be, and others 1.5 times slower."""
 BACKENDS = {"vllm": "vllm", "tensorrt-llm": "trtllm", "sglang": "sglang"}
 PRODUCTS = {
     "bf16": "bfloat16",
@@ -75,7 +78,7 @@ class SiliconTables:
         experts = (EXPERTS.get(q.precision) or None) if q.spec.experts else None
         if system is None or backend is None or cache is None or name is None or products is None:
             return None
-        if q.spec.experts and experts is None:
+        if (q.spec.experts and experts is None) or (q.tensor_parallel > 1 and system in SINGLE):
             return None
         return _answer(
             (system, backend, name, q.tensor_parallel, bool(q.expert_parallel), products, experts, cache),

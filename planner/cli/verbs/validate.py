@@ -10,12 +10,16 @@ from planner.cli.errors import Exit, UsageError
 
 if TYPE_CHECKING:
     from planner.calibration.model import Workload
+    from planner.ports import Document
     from planner.services.validate import Validated
 
 WORKLOADS = ("serving", "samples", "training")
 LEFT_OUT = ("groups", "sources", "chips", "models")
 FOLDS = 5
+REGRET_LEAVES_OUT = "groups"
+"""What `--regret` leaves out by default: regret on rows that the fit has seen flatters."""
 MOST_FOLDS = 100
+PARAMETERS = ("shipped", "own")
 
 
 def add_flags(parser: ArgumentParser) -> None:
@@ -40,13 +44,23 @@ def add_flags(parser: ArgumentParser) -> None:
     what.add_argument(
         "--regret",
         action="store_true",
-        help="what following the predicted cheapest accelerator costs where measured work ran on several, at on-demand prices",
+        help="what following the predicted cheapest accelerator costs where measured work ran on several, at on-demand prices: groups left out (or --leave-out), and with all rows seen",
+    )
+    what.add_argument(
+        "--silicon",
+        action="store_true",
+        help="measured operator tables (the extra silicon), the model, and both together on the serving rows that the tables have, left out; nothing is written",
     )
     own = parser.add_argument_group("your own measurements")
     own.add_argument(
         "--recalibrate",
         action="store_true",
         help="fit the measurements on top of the shipped parameters and keep them, apart from ours, where left-out rows gain by it",
+    )
+    own.add_argument(
+        "--parameters",
+        metavar="CHOICE",
+        help=f"with --measurements, whose parameters predict: one of {', '.join(PARAMETERS)} (default shipped); own are those that --recalibrate kept",
     )
     own.add_argument("--forget", action="store_true", help="remove what --recalibrate kept")
     parser.add_argument_group("output").add_argument(
@@ -62,6 +76,8 @@ def run(args: Namespace) -> int:
     from planner.cli.output import complain
 
     try:
+        if args.silicon:
+            return silicon(args)
         if args.forget or args.recalibrate:
             return recalibrated(args)
         answers = list(answered(args))
@@ -82,7 +98,7 @@ def checked(args: Namespace) -> None:
     from planner.cli.options import listed, whole_number
     from planner.recommend.request import suggestion
 
-    for flag, known in (("workload", WORKLOADS), ("leave_out", LEFT_OUT)):
+    for flag, known in (("workload", WORKLOADS), ("leave_out", LEFT_OUT), ("parameters", PARAMETERS)):
         given = getattr(args, flag)
         if given is not None and given not in known:
             near = suggestion(given, known)
@@ -96,6 +112,27 @@ def checked(args: Namespace) -> None:
         if not least <= value <= most:
             raise UsageError(f"--{flag}: {value} must be between {least} and {most:,}")
         setattr(args, flag, value)
+    if args.silicon:
+        others = (
+            "measurements",
+            "workload",
+            "leave_out",
+            "folds",
+            "sample",
+            "seed",
+            "regret",
+            "recalibrate",
+            "forget",
+            "out",
+            "parameters",
+        )
+        given = [name for name in others if getattr(args, name) not in (None, False)]
+        if given:
+            raise UsageError(
+                f"--silicon goes alone, not with --{given[0].replace('_', '-')}: it leaves out groups, then sources"
+            )
+    if args.parameters is not None and (args.measurements is None or args.recalibrate):
+        raise UsageError("--parameters goes with --measurements: whose parameters predict its rows")
     if args.forget and (args.measurements is not None or args.recalibrate):
         raise UsageError("--forget goes alone: it removes what --recalibrate kept")
     if args.recalibrate and args.measurements is None:
@@ -114,6 +151,8 @@ def checked(args: Namespace) -> None:
             raise UsageError("--measurements: needs a value, for example --measurements measured.csv")
     elif args.leave_out is None and (args.folds is not None or args.seed is not None) and args.sample is None:
         raise UsageError("--folds and --seed go with --leave-out or --sample")
+    if args.regret and args.measurements is None and args.leave_out is None:
+        args.leave_out = REGRET_LEAVES_OUT
     if args.out is not None and not args.out.strip():
         raise UsageError("--out: needs a value, for example --out rows.csv")
 
@@ -124,16 +163,13 @@ def answered(args: Namespace) -> list[Validated]:
     from planner.services import validate
 
     if args.measurements is not None:
-        return [validate.validate_measurements(validate.read_measurements(Path(args.measurements)), validation_facts())]
+        return [measured(args)]
     from planner.calibration.folds import LeftOut
     from planner.calibration.model import Workload
 
     chosen = [Workload(args.workload)] if args.workload else list(Workload)
     if args.leave_out is None:
-        return [
-            validate.validate_shipped(each, validation_facts(), sample=args.sample, seed=args.seed or 0)
-            for each in chosen
-        ]
+        return in_sample(args)
     return [
         validate.validate_left_out(
             each,
@@ -148,6 +184,42 @@ def answered(args: Namespace) -> list[Validated]:
     ]
 
 
+def measured(args: Namespace) -> Validated:
+    """Return the answer for the file, by the shipped parameters or the user's own, and say that there are others."""
+    from planner.bootstrap import open_evidence, validation_facts
+    from planner.services import validate
+    from planner.services.own_evidence import own_fit
+
+    path = Path(args.measurements)
+    measurements = validate.read_measurements(path)
+    workload = measurements.workload.value
+    kept = open_evidence().fitted.get(workload)
+    own = None if kept is None else own_fit(workload, kept)
+    if args.parameters == "own":
+        if own is None:
+            why = "there are none" if kept is None else "they were fitted on other shipped parameters than these"
+            raise UsageError(
+                f"--parameters own: {why}, of {workload}; planner validate --measurements {path} --recalibrate fits them"
+            )
+        return validate.validate_measurements(measurements, validation_facts(), parameters=own)
+    found = validate.validate_measurements(measurements, validation_facts())
+    if own is not None:
+        found.document["notes"].append(
+            f"by the shipped parameters; --parameters own predicts by yours, fitted {own.fitted_on} to {own.rows:,} rows"
+        )
+    return found
+
+
+def in_sample(args: Namespace) -> list[Validated]:
+    """Return the answer of the shipped parameters for each shipped table, which they were fitted to."""
+    from planner.bootstrap import validation_facts
+    from planner.calibration.model import Workload
+    from planner.services.validate import validate_shipped
+
+    chosen = [Workload(args.workload)] if args.workload else list(Workload)
+    return [validate_shipped(each, validation_facts(), sample=args.sample, seed=args.seed or 0) for each in chosen]
+
+
 def regretted(args: Namespace, answers: list[Validated]) -> None:
     """Write the regret of the predictions of all answers."""
     from planner.bootstrap import open_catalog
@@ -155,18 +227,39 @@ def regretted(args: Namespace, answers: list[Validated]) -> None:
     from planner.calibration.model import Workload
     from planner.cli.render import show
     from planner.cli.validate_table import REGRET_COLUMNS, regret_rows, regret_text
-    from planner.services.regret import regret
+    from planner.services.regret import regret, side_by_side
     from planner.services.validate import read_measurements
 
-    parts = []
-    for each in answers:
-        workload = Workload(each.document["workload"])
+    def told(predicted: list[Validated]) -> Document:
         own = args.measurements is not None
-        parts.append(
-            (read_measurements(Path(args.measurements)) if own else shipped_measurements(workload), each.figures)
-        )
-    document = regret(open_catalog(), parts) | {"left_out": args.leave_out}
+        workloads = [Workload(each.document["workload"]) for each in predicted]
+        tables = [read_measurements(Path(args.measurements)) if own else shipped_measurements(w) for w in workloads]
+        return regret(open_catalog(), [(t, each.figures) for t, each in zip(tables, predicted, strict=True)])
+
+    if args.measurements is not None:
+        document = told(answers) | {"left_out": None, "in_sample": None}
+    else:
+        document = side_by_side(told(answers), told(in_sample(args)), args.leave_out)
     show(document, args.format, rows=lambda: (REGRET_COLUMNS, regret_rows(document)), table=regret_text)
+
+
+def silicon(args: Namespace) -> int:
+    """Write the errors of measured operators beside the model's, on rows that neither had seen."""
+    from planner.bootstrap import open_evidence, validation_facts
+    from planner.calibration.model import Workload
+    from planner.cli.errors import SourceUnavailable
+    from planner.cli.render import show
+    from planner.cli.validate_table import silicon_rows, silicon_text
+    from planner.services.evidence import INSTALL
+    from planner.services.silicon import COLUMNS, silicon_compared, silicon_document
+
+    predictor = open_evidence().predictor
+    if predictor is None:
+        raise SourceUnavailable(f"--silicon {INSTALL}")
+    found = silicon_compared(validation_facts(), predictor, told=Progress(Workload.SERVING))
+    document = silicon_document(predictor, found)
+    show(document, args.format, rows=lambda: (COLUMNS, silicon_rows(document)), table=silicon_text)
+    return Exit.ANSWER
 
 
 def recalibrated(args: Namespace) -> int:

@@ -1,10 +1,11 @@
-"""Rates and latencies from step times, against sums done by hand."""
+"""Rates from step times by hand, and what an answer becomes when measured operators move it."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from planner.perf.silicon import Question, StepTimes, corrected, served
+from planner.perf.silicon import Question, Share, StepTimes, rate_of
 from planner.services.find_model import find_model
 
 
@@ -12,7 +13,7 @@ def question(**changed: object) -> Question:
     fields: dict[str, object] = {
         "spec": find_model("8b", None),
         "accelerator": "H100 SXM5 80GB",
-        "engine": "vllm",
+        "engine": "tensorrt-llm",
         "precision": "bf16",
         "kv_precision": "bf16",
         "tensor_parallel": 1,
@@ -27,25 +28,14 @@ def question(**changed: object) -> Question:
 
 def test_rate_is_requests_over_their_decode_steps_and_prompts() -> None:
     # 64 in flight: 500 steps of 10 ms and 64 prompts of 20 ms each: 5 s + 1.28 s.
-    found = served(StepTimes(decode_s=0.010, prefill_s=0.020, alone_s=0.025), question())
-    assert found.rates.requests_per_s == pytest.approx(64 / 6.28)
-    assert found.rates.output_tokens_per_s == pytest.approx(64 * 500 / 6.28)
-    assert found.rates.total_tokens_per_s == pytest.approx(64 * 1500 / 6.28)
-    assert found.prefill_time_fraction == pytest.approx(1.28 / 6.28)
+    assert rate_of(StepTimes(decode_s=0.010, prefill_s=0.020, alone_s=0.025), question()) == pytest.approx(64 / 6.28)
 
 
-def test_a_lone_request_waits_for_its_own_prompt_only() -> None:
-    found = served(StepTimes(decode_s=0.010, prefill_s=0.020, alone_s=0.020), question(concurrency=1))
-    assert found.ttft_ms.p50 == pytest.approx(20.0, rel=0.02)
-    assert found.tpot_ms is not None
-    assert found.tpot_ms.p50 == pytest.approx(10.0, rel=0.02)
-    assert found.e2e_ms.p50 == pytest.approx(20 + 499 * 10, rel=0.02)
+def test_an_answer_lies_between_model_and_tables_less_their_lean() -> None:
+    def share(value: float) -> Share:
+        return Share(generation="x", share=value, lean=np.log(1.25), low=1.0, high=1.0, rows=1, groups=1)
 
-
-def test_one_output_token_has_no_time_between_tokens() -> None:
-    assert served(StepTimes(decode_s=0.01, prefill_s=0.02, alone_s=0.02), question(output_tokens=1)).tpot_ms is None
-
-
-def test_factors_act_on_decode_steps_and_on_prompts_each() -> None:
-    found = corrected(StepTimes(decode_s=0.010, prefill_s=0.020, alone_s=0.030), decode=1.5, prefill=0.5)
-    assert (found.decode_s, found.prefill_s, found.alone_s) == pytest.approx((0.015, 0.010, 0.015))
+    model, tables = np.log(np.array([10.0])), np.log(np.array([50.0]))  # servers: 50 / 1.25 = 40
+    assert np.exp(share(0.0).blended(model, tables)) == pytest.approx(10.0)
+    assert np.exp(share(0.5).blended(model, tables)) == pytest.approx(20.0)
+    assert np.exp(share(1.0).blended(model, tables)) == pytest.approx(40.0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from planner.perf.silicon import Question, StepTimes
+from planner.perf.silicon import Question, StepTimes, shares
 from planner.recommend.errors import BadRequest
 from planner.recommend.request import EstimateRequest, RecommendRequest
 from planner.services.estimate import estimate
@@ -73,12 +73,24 @@ def test_an_own_measurement_of_the_same_conditions_answers_almost_alone() -> Non
 
 
 def test_measured_operators_answer_when_asked_for_with_their_source() -> None:
-    found = asked(Evidence(predictor=Tables(decode_s=0.010)), evidence="silicon")
+    found = asked(Evidence(predictor=Tables(decode_s=0.010)), evidence="silicon", engine="tensorrt-llm")
     performance = found["performance"]
     assert performance["basis"] == "silicon"
     assert performance["sources"][0] == "silicon: a table"
-    slower = asked(Evidence(predictor=Tables(decode_s=0.020)), evidence="silicon")["performance"]
-    assert slower["output_tokens_per_s"] < 0.6 * performance["output_tokens_per_s"]
+    slower = asked(Evidence(predictor=Tables(decode_s=0.020)), evidence="silicon", engine="tensorrt-llm")["performance"]
+    # Steps of twice the time halve the tables' rate; the answer follows with the share that they are trusted with.
+    share = shares()["tensorrt-llm since 2025"].share
+    ratio = slower["output_tokens_per_s"] / performance["output_tokens_per_s"]
+    assert ratio == pytest.approx(0.5**share, rel=1e-3)
+    assert slower["tpot_ms"]["p50"] == pytest.approx(performance["tpot_ms"]["p50"] / ratio, rel=1e-3)
+
+
+def test_tables_of_an_engine_whose_servers_they_do_not_tell_are_left_aside() -> None:
+    assert shares()["vllm since 2025"].share == 0
+    assert (
+        asked(Evidence(predictor=Tables(decode_s=0.010)), evidence="silicon", engine="vllm")["performance"]["basis"]
+        == "modelled"
+    )
 
 
 def test_what_the_tables_do_not_have_is_left_to_the_next_tier() -> None:
@@ -100,14 +112,16 @@ def test_other_evidence_is_another_answer() -> None:
 
 
 def test_latency_limits_hold_for_what_is_answered() -> None:
-    """Steps of 40 ms and more whatever the model thinks: no layout of that chip keeps 30 ms, and every row that is left does."""
-    request = RecommendRequest(model="8b", evidence="silicon", max_tpot_ms=30, accelerator=("H100-SXM", "A100-80GB"))
+    """Steps of 400 ms and more whatever the model thinks: no layout of that chip keeps 30 ms, and every row that is left does."""
+    request = RecommendRequest(
+        model="8b", engine="tensorrt-llm", evidence="silicon", max_tpot_ms=30, accelerator=("H100-SXM", "A100-80GB")
+    )
     found = recommend(
         request,
         catalog=CATALOG,
         spec=find_model("8b", None),
         now=NOW,
-        evidence=Evidence(predictor=Tables(decode_s=0.040)),
+        evidence=Evidence(predictor=Tables(decode_s=0.400)),
     )
     chips = {row["accelerator"] for row in found["recommendations"]}
     assert "H100 SXM5 80GB" not in chips
