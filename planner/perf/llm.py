@@ -340,7 +340,7 @@ def products_s(weight_bytes: Array, flops: Array, shape: Shape, machine: Machine
     work = (tokens + machine.ramp_tokens)[..., None] * (flops / rate)
     widened = bool(shape.widened.any())
     if widened:
-        work = work + widening_s(flops, shape, machine, np.maximum(tokens / TILE_TOKENS, 1.0))
+        work += widening_s(flops, shape, machine, np.maximum(tokens / TILE_TOKENS, 1.0))
     if not shape.experts.any():
         return np.asarray(np.maximum(read, work) + machine.unhidden[..., None] * np.minimum(read, work))
     share = touched_by_step(shape, machine, tokens)
@@ -351,7 +351,8 @@ def products_s(weight_bytes: Array, flops: Array, shape: Shape, machine: Machine
     read[..., EXPERT] = read[..., EXPERT] * share / machine.expert_share
     work[..., EXPERT] = routed * (flops / rate)[..., EXPERT] / machine.expert_share
     if widened:
-        work[..., EXPERT] += widening_s(flops, shape, machine, expert_passes(shape, share, tokens))[..., EXPERT]
+        numbers = shape.widened[..., EXPERT] * (flops[..., EXPERT] / 2.0)
+        work[..., EXPERT] += numbers / machine.widened_per_s * expert_passes(shape, share, tokens)
     time = np.maximum(read, work) + machine.unhidden[..., None] * np.minimum(read, work)
     started = shape.expert_layers * shape.experts * share * machine.expert_overhead_s
     time[..., EXPERT] += np.where(flops[..., EXPERT] > 0, started, 0.0)
@@ -361,7 +362,7 @@ def products_s(weight_bytes: Array, flops: Array, shape: Shape, machine: Machine
 def widening_s(flops: Array, shape: Shape, machine: Machine, passes: Array) -> Array:
     """Return seconds by class in which narrow weights are widened `passes` times; there are FLOPs / 2 of them."""
     rate = np.asarray(machine.widened_per_s, dtype=np.float64)[..., None]
-    return np.asarray(shape.widened * (flops / 2.0) * passes[..., None] / rate)
+    return np.asarray(shape.widened * (flops / 2.0) / rate * passes[..., None])
 
 
 def expert_passes(shape: Shape, share: Array, tokens: Array) -> Array:

@@ -73,7 +73,10 @@ def main() -> None:
     machines = catalog()
     late = False
     print(f"{'one evaluation':<48} {'median ms':>10} {'least':>7} {'most':>7} {'bar':>9}   ({runs} runs)")
-    for name, devices in (("qwen2.5-7b", None), ("llama-3.1-70b", 8), ("llama-3.1-70b", None), ("deepseek-v3", None)):
+    for name, devices in (
+        *(("qwen2.5-7b", None), ("llama-3.1-70b", 8), ("llama-3.1-70b", None), ("llama-3.1-405b", None)),
+        *(("mixtral-8x7b", None), ("qwen3-235b-a22b", None), ("gpt-oss-120b", None), ("deepseek-v3", None)),
+    ):
         spec = model(name)
         h = next(m for m in machines if m.accelerator == "H200 SXM 141GB" and m.devices == 8)
         work = InferenceWork(tensor_parallel=devices)
