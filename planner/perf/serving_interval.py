@@ -6,20 +6,35 @@ sd² = Σ over slots of (∂ log rate / ∂ slot)²·variance(slot) + noise²; p
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from planner.perf import llm
 from planner.perf.intervals import KNOWN_SOURCE, NEW_SOURCE, bounds, novelty_of
 from planner.perf.model import InferenceWork
 from planner.perf.operating_point import Point
-from planner.perf.parameters import Link
-from planner.perf.serving_parameters import by_level, points_and_variances
+from planner.perf.parameters import Link, Parameters
+from planner.perf.serving_parameters import Keys, by_level, points_and_variances
 from planner.perf.serving_rates import machine, peaks_from, peaks_of
 from planner.perf.spans import networked
 
+Array = npt.NDArray[np.float64]
+
 DIFFERENCE = 1e-3
 """Step in link space of the differences."""
+
+
+@lru_cache(maxsize=4096)
+def moved_values(keys: Keys, parameters: Parameters) -> tuple[Array, Array]:
+    """Return the values of the slots for some keys [1 + slot, slot], as they are and with one slot after the other moved; and variances."""
+    at, variance = points_and_variances(keys, parameters)
+    slots = len(parameters.slots)
+    moved = np.repeat(at[None, :], slots + 1, axis=0)
+    moved[np.arange(1, slots + 1), np.arange(slots)] += DIFFERENCE
+    shares = [s.link is Link.FRACTION for s in parameters.slots]
+    return np.where(shares, Link.FRACTION.reach(moved), Link.LOG.reach(moved)), variance
 
 
 def factors_of(points: Sequence[Point], work: InferenceWork) -> list[tuple[float, float]]:
@@ -27,13 +42,8 @@ def factors_of(points: Sequence[Point], work: InferenceWork) -> list[tuple[float
     if not points:
         return []
     parameters, keys = points[0].candidate.parameters, [p.candidate.keys for p in points]
-    slots = len(parameters.slots)
-    found = [points_and_variances(k, parameters) for k in keys]
-    at, variance = np.stack([f[0] for f in found]), np.stack([f[1] for f in found])
-    moved = np.repeat(at[:, None, :], slots + 1, axis=1)  # [point, 1 + slot, slot]
-    moved[:, np.arange(1, slots + 1), np.arange(slots)] += DIFFERENCE
-    shares = [s.link is Link.FRACTION for s in parameters.slots]
-    values = np.where(shares, Link.FRACTION.reach(moved), Link.LOG.reach(moved))
+    found = [moved_values(k, parameters) for k in keys]
+    values, variance = np.stack([f[0] for f in found]), np.stack([f[1] for f in found])
     peaks = np.array([peaks_of(p.candidate.hardware, p.candidate.form) for p in points])[:, None, :]
     m = networked(machine(values, peaks_from(peaks)), [p.candidate for p in points])
     shape = llm.columns([p.shape for p in points])

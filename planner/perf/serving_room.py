@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from planner.models.spec import ModelSpec
@@ -38,7 +39,12 @@ class Plan:
     request: float  # bytes of one request on one device, logits included
     residence: Residence
     chunk: int  # tokens of a prefill step
-    shape: llm.Shape
+    shaped: Callable[[], llm.Shape]
+
+    @property
+    def shape(self) -> llm.Shape:
+        """What a step works on; made when it is asked for, which nobody does where the layout has no room."""
+        return self.shaped()
 
     @property
     def fixed(self) -> float:
@@ -100,7 +106,7 @@ class Plans:
             request=cache + lost + reserve.per_sequence,
             residence=residence,
             chunk=chunk,
-            shape=self._shape_of(c, bits),
+            shaped=lambda: self._shape_of(c, bits),
         )
 
     def _weights_of(self, form: Format, s: Split) -> DeviceWeights:
