@@ -12,6 +12,7 @@ import pytest
 
 from planner.calibration.columns import COLUMNS, shipped_measurements
 from planner.calibration.model import Workload
+from planner.silicon import installed_version
 
 
 def planner(*words: str, data: Path) -> subprocess.CompletedProcess[str]:
@@ -96,3 +97,32 @@ def test_own_rows_are_kept_apart_and_forgotten(file: Path, tmp_path: Path) -> No
     assert json.loads((kept / "own_training.json").read_text())["data_sha256"] == document["data_sha256"]
     assert planner("--forget", data=tmp_path).returncode == 0
     assert list(kept.iterdir()) == []
+
+
+def test_measured_operators_are_asked_for_alone_and_only_where_they_are_installed(tmp_path: Path) -> None:
+    done = planner("--silicon", "--regret", data=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--silicon goes alone, not with --regret" in done.stderr
+    if installed_version() is None:
+        done = planner("--silicon", data=tmp_path)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (4, "", 1)
+        assert "pip install" in done.stderr
+
+
+def test_whose_parameters_predict_is_said_and_own_ones_are_refused_where_there_are_none(
+    file: Path, tmp_path: Path
+) -> None:
+    done = planner("--measurements", str(file), "--parameters", "own", data=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there are none" in done.stderr
+    kept = planner("--measurements", str(file), "--recalibrate", "--format", "json", data=tmp_path)
+    assert json.loads(kept.stdout)["kept"]
+    ours = planner("--measurements", str(file), data=tmp_path)
+    assert "shipped parameters" in ours.stdout.splitlines()[0]
+    assert "--parameters own" in ours.stdout
+    own = planner("--measurements", str(file), "--parameters", "own", "--format", "json", data=tmp_path)
+    shipped = planner("--measurements", str(file), "--format", "json", data=tmp_path)
+    mine, before = json.loads(own.stdout), json.loads(shipped.stdout)
+    assert (mine["parameters"]["whose"], before["parameters"]["whose"]) == ("own", "shipped")
+    # The rows are a fifth slower than published: own parameters know.
+    assert abs(mine["overall"]["bias"] - 1) < 0.6 * abs(before["overall"]["bias"] - 1)

@@ -97,3 +97,33 @@ def test_repeats_that_the_model_cannot_tell_apart_cost_their_median() -> None:
 def test_a_value_stated_per_accelerator_is_not_divided_again() -> None:
     found = options([figure("1", "A", 100, 100)], {"1": row(count="8", per_gpu="True", metric_value="100")})
     assert found[0].measured == pytest.approx(1.0 / 100)
+
+
+def test_other_sources_and_engines_are_no_choice_but_versions_of_one_are() -> None:
+    figures = [figure("1", "A", 100, 100), figure("2", "B", 400, 100)]
+
+    def chips(**of_b: str) -> int:
+        stated = {"source": "MLPerf Inference v4.1 results", "engine": "vLLM 0.6"}
+        found = regrets_of(options(figures, {"1": row(**stated), "2": row(**(stated | of_b))}))
+        return found[0].accelerators if found else 0
+
+    assert chips() == 2
+    assert chips(source="MLPerf Inference v5.1 results", engine="vllm 0.9") == 2
+    assert chips(source="a blog") == 0
+    assert chips(engine="TensorRT-LLM") == 0
+
+
+def test_a_sweep_of_lengths_counts_as_one_model_where_models_count_alike() -> None:
+    def choice(model: str, length: str, fraction: float) -> list[Option]:
+        work = ("serving", "16-bit", model, length)
+        return [
+            Option(work=work, accelerator="A", row_id="1", measured=1 + fraction, predicted=1.0),
+            Option(work=work, accelerator="B", row_id="2", measured=1.0, predicted=2.0),
+        ]
+
+    found = summary_of(
+        regrets_of([*choice("m", "1", 0.3), *choice("m", "2", 0.3), *choice("m", "3", 0.3), *choice("n", "1", 0.1)])
+    )
+    assert found is not None
+    assert found.mean == pytest.approx(0.25)
+    assert found.model_mean == pytest.approx(0.2)

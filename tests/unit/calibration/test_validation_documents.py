@@ -10,7 +10,7 @@ from made_physics import made
 
 import planner
 from planner.calibration import hierarchy
-from planner.calibration.documents import put, tables_of
+from planner.calibration.documents import put, silicon_lines, tables_of
 from planner.calibration.folds import LeftOut, cross_validated
 from planner.calibration.model import Workload
 from planner.calibration.noise import BETWEEN_ENGINES, BETWEEN_SOURCES, BETWEEN_VERSIONS, UNTOLD, repeats_of
@@ -90,3 +90,11 @@ def test_the_page_has_figures_of_each_workload(workload: Workload) -> None:
         assert f"\n| {name} | " in section
     assert "Worst groups" in section
     assert (DOCS / "figures" / f"validation_{workload.value}.png").stat().st_size < 300_000
+
+
+def test_the_page_has_the_table_of_measured_operators_as_last_written() -> None:
+    page = (DOCS / "validation.md").read_text(encoding="utf-8")
+    lines = list(silicon_lines())
+    assert len({line.count("|") for line in lines}) == 1
+    assert "\n".join(lines) in page
+    assert sum("| model and tables |" in line for line in lines) == sum("| model |" in line for line in lines) > 0

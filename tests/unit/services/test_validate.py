@@ -14,7 +14,7 @@ import pytest
 
 from planner.calibration.columns import parse_measurements
 from planner.calibration.model import Facts, Figure, Labels, Reading, Row, Skipped, Workload
-from planner.perf.parameters import Parameters
+from planner.perf.parameters import Deviation, Link, Parameters, Slot
 from planner.services import validate
 from planner.services.documents import to_json_bytes
 from pricing.errors import NotReadable
@@ -191,3 +191,39 @@ def test_the_shipped_tables_are_used_to_nine_tenths_and_more(workload: Workload)
     assert overall["rows_skipped"] == sum(overall["skipped_reasons"].values())
     assert all(np.isfinite([f.predicted, f.low, f.high]).all() for f in got.figures)
     assert all(f.low <= f.predicted <= f.high for f in got.figures)
+
+
+def test_noise_stands_beside_errors() -> None:
+    # Rows a and b repeat one work at 100 and 125 (nothing else told): any prediction is off by 1.25^(1/sqrt 2) - 1 = 17 % at the median.
+    document = answer(*ROWS[:2], "f,s1,m,L4,fp16,100,10,output_tok_s,100,,").document
+    assert [(n["kind"], round(n["median_factor"], 6)) for n in document["noise"]] == [
+        ("in one table, nothing told", 1.25)
+    ]
+    floors = {row["key"]: row["noise_floor_ape"] for row in document["by"]["accelerator"]}
+    assert floors == {"H100": pytest.approx(1.25 ** (1 / np.sqrt(2)) - 1), "L4": None}
+
+
+def test_own_parameters_predict_rows_as_requests_of_theirs_and_say_so() -> None:
+    class Heard(TwiceAsFast):
+        sources: Sequence[str] = ()
+
+        def read(self, rows: Sequence[Row], facts: Facts) -> Reading:
+            found = super().read(rows, facts)
+            return replace(found, labels=[f.labels for f in super().figures(found, PARAMETERS) if f.main])
+
+        def figures(self, reading: Reading, parameters: Parameters) -> list[Figure]:
+            Heard.sources = [labels.source for labels in reading.labels]
+            return [f for f in super().figures(reading, parameters) if f.main]
+
+    own = replace(
+        PARAMETERS,
+        slots=(Slot(name="pace", unit="", link=Link.LOG, start=1.0, levels={"source": 0.3}),),
+        centres={"pace": 0.0},
+        deviations={("pace", "source", ""): Deviation(x=0.1, sd=0.1, rows=9, groups=3)},
+    )
+    measurements = parse_measurements("\n".join([HEADER, *ROWS[:2], ""]).encode())
+    for parameters, whose, heard in ((own, "own", ["", ""]), (PARAMETERS, "shipped", ["s1", "s1"])):
+        got = validate.validate_measurements(measurements, FACTS, parameters=parameters, physics=Heard())
+        assert Heard.sources == heard
+        assert got.document["parameters"]["whose"] == whose
+        assert [f.labels.source for f in got.figures] == ["s1", "s1"]
