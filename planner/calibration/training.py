@@ -81,7 +81,7 @@ def slots() -> tuple[Slot, ...]:
                 unit="share of matmul_share",
                 link=fraction,
                 start=0.5,
-                levels={"format": 0.3},
+                levels={"architecture": 0.2, "format": 0.3, "stack": 0.2},
             ),
             Slot(
                 name="attention_share",
