@@ -1,4 +1,4 @@
-"""Fixtures for every test: a real PostgreSQL, started once for the whole run, and an empty database for each test that asks."""
+"""Fixtures for every test, and the numbers at the end of a run: a real PostgreSQL, started once for the whole run, and an empty database for each test that asks."""
 
 from __future__ import annotations
 
@@ -16,6 +16,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if {"postgres_server", "postgres_url"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests told of their numbers, passed or not: errors of the model beside their bars."""
+    reports = [r for outcome in ("passed", "failed") for r in terminalreporter.getreports(outcome)]
+    lines = [str(value) for r in reports if r.when == "call" for name, value in r.user_properties if name == "told"]
+    if lines:
+        terminalreporter.write_sep("=", "numbers of the model")
+        for line in lines:
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")
