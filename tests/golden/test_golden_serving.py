@@ -19,7 +19,7 @@ def plain_outcomes(monkeypatch):
 
     calls = []
 
-    def evaluate(spec, hardware, work):
+    def evaluate(spec, hardware, work, *, parameters=None):
         calls.append([h.accelerator for h in hardware])
         return [RATES[h.accelerator] for h in hardware]
 

@@ -21,7 +21,7 @@ COUNTS = {"Old 24GB": {1: 10.0, 2: 19.0, 4: 35.0}, "New 24GB": {1: 20.0, 2: 38.0
 def plain_outcomes(monkeypatch):
     import planner.perf.training
 
-    def evaluate(spec, hardware, work, instance_counts, *, explain=True):
+    def evaluate(spec, hardware, work, instance_counts, *, explain=True, parameters=None):
         return [
             [training(COUNTS[h.accelerator][n], instances=n) if h.accelerator in COUNTS else TOO_SMALL for n in instance_counts]
             for h in hardware
