@@ -404,7 +404,9 @@ class ScalingRow(Shape):
     speedup: float | None = Field(description="against the first row that fits")
     efficiency_fraction: float | None
     mfu_fraction: float | None
-    step_ms: dict[str, float] | None = Field(description="total and its parts")
+    step_ms: dict[str, float] | None = Field(
+        description="total and its parts; global_batch / total is samples_per_s: input is the wait for the input pipeline"
+    )
     limited_by: str | None = Field(
         description="compute, dequantisation, memory, tensor collectives, pipeline bubble and transfers, data-parallel traffic, expert exchange, kernel launches, activation offload, host, input pipeline or global batch"
     )

@@ -15,7 +15,7 @@ from planner.cli.recommend_table import provenance
 
 Document = Mapping[str, Any]
 
-WAITS = ("dequantise", "tensor", "bubble", "data", "expert", "launch", "offload", "optimizer", "host")
+WAITS = ("dequantise", "tensor", "bubble", "data", "expert", "launch", "offload", "optimizer", "host", "input")
 
 
 def scaling_text(document: Document, *, width: int, colour: bool) -> str:

@@ -37,7 +37,7 @@ from planner.perf.samples_loads import (
     loads_of,
     weight_bytes,
 )
-from planner.perf.samples_memory import memory_fit, out_of_memory, required_bytes, usable_bytes
+from planner.perf.samples_memory import batches_of, memory_fit, out_of_memory, required_bytes, usable_bytes
 from planner.perf.samples_rates import COLUMN, factors, keys_of, silicon_of
 from planner.perf.samples_support import sample_engine, sample_format, support_notes
 from planner.perf.samples_terms import Priced, terms_of
@@ -45,7 +45,6 @@ from planner.perf.samples_time import Loads, batch_seconds
 
 Array = npt.NDArray[np.float64]
 
-BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 ENOUGH = 0.98
 """A smaller batch within 2 % of the best rate is preferred: same throughput, less latency."""
 
@@ -55,8 +54,8 @@ def evaluate_samples(
 ) -> list[Outcome]:
     """Return the best format and batch on each hardware, or why the model cannot run there; samples/s of one instance.
 
-    The batch is the smallest one within 2 % of the best rate that memory, the end-to-end limit and the allowed concurrency
-    permit; for latency the batch that is served soonest. Among the asked format and those allowed besides, the best wins; on a
+    The batch is the smallest one within 2 % of the best rate that memory, `max_batch`, the end-to-end limit and the allowed
+    concurrency permit; for latency the batch that is served soonest. Among the asked format and those allowed besides, the best wins; on a
     tie the first. `parameters`: fitted ones instead of those that are shipped.
     """
     if spec.sample is None:
@@ -102,11 +101,11 @@ def evaluate_format(
             ready.append(found)
     if ready:
         machine = Machine.of(spec, ready, parameters)
-        batches = BATCHES if work.max_batch is None else (work.max_batch,)
-        time_s = machine.seconds(np.array(batches, dtype=np.float64)[None, :])
+        batches = batches_of(spec, sample, ready, work.max_batch)
+        time_s = machine.seconds(batches)
         usable = np.array([usable_bytes(r) for r in ready])[:, None]
         fits = required_bytes(spec, sample, ready, batches) <= usable
-        allowed = np.array(batches) <= (work.max_concurrency or batches[-1])
+        allowed = batches <= (work.max_concurrency or np.inf)
         soonest = latency_s(time_s[:, :1], work.limits.percentile)
         if work.open_loop:
             soonest = machine.seconds(np.ones((1, 1))) + work.max_queue_delay_ms / 1e3  # of a sample that comes alone
@@ -114,17 +113,18 @@ def evaluate_format(
             kept = latency_s(time_s, work.limits.percentile) * 1e3 <= work.limits.e2e_ms
             kept[:, 0] = soonest[:, 0] * 1e3 <= work.limits.e2e_ms  # at random they may be few, and batches small
             allowed = allowed & kept & kept[:, :1]
-        rate = np.where(fits & allowed, np.array(batches) / time_s, 0.0)
+        rate = np.where(fits & allowed, batches / time_s, 0.0)
         best = rate.max(axis=1, keepdims=True)
         if work.objective == "latency":
             # Of batches that take equally long within 2 % (launches bind) the largest.
             wait = np.where(fits & allowed, time_s, np.inf)
             same = wait * ENOUGH <= wait.min(axis=1, keepdims=True)
-            choice = len(batches) - 1 - np.argmax(same[:, ::-1], axis=1)
+            choice = batches.shape[1] - 1 - np.argmax(same[:, ::-1], axis=1)
         else:
             choice = np.argmax(rate >= ENOUGH * best, axis=1)
-        low, high, novelty = machine.interval(np.array(batches, dtype=np.float64)[choice][:, None])
-        every = np.arange(1, batches[int(choice.max())] + 1, dtype=np.float64)[None, :]
+        picked = np.take_along_axis(batches, choice[:, None], axis=1)
+        low, high, novelty = machine.interval(picked)
+        every = np.arange(1, int(picked.max()) + 1, dtype=np.float64)[None, :]
         each = machine.seconds(every).tolist() if work.open_loop else []
         for row, item in enumerate(ready):
             column = int(choice[row])
@@ -133,7 +133,7 @@ def evaluate_format(
                     spec,
                     sample,
                     item,
-                    batch=batches[column],
+                    batch=int(picked[row, 0]),
                     time_s=float(time_s[row, column]),
                     machine=machine,
                     row=row,

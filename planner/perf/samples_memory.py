@@ -26,6 +26,7 @@ LIVE_ACTIVATION_SHARE = 0.15
 RESERVE_GIB = 0.75
 """Driver context, library kernels and workspaces of one process."""
 COMPANION_BYTES = 2
+BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 def held_elements(spec: ModelSpec, sample: SampleWork) -> tuple[float, float]:
@@ -44,13 +45,30 @@ def fixed_bytes(spec: ModelSpec, item: PreparedSample) -> float:
     return item.cores * item.weight_bytes + RESERVE_GIB * GIB + COMPANION_BYTES * spec.companion_parameters
 
 
-def required_bytes(
-    spec: ModelSpec, sample: SampleWork, items: Sequence[PreparedSample], batches: Sequence[int]
-) -> Array:
-    """Return bytes per device, one row per hardware, one column per batch size."""
+def required_bytes(spec: ModelSpec, sample: SampleWork, items: Sequence[PreparedSample], batches: Array) -> Array:
+    """Return bytes per device of batches [hardware, batches], in the same shape."""
     per_sample = np.array([i.cores * i.width for i in items])[:, None] * sum(held_elements(spec, sample))
     fixed = np.array([fixed_bytes(spec, i) for i in items])[:, None]
-    return np.asarray(fixed + per_sample * np.array(batches, dtype=np.float64)[None, :])
+    return np.asarray(fixed + per_sample * batches)
+
+
+def batches_of(spec: ModelSpec, sample: SampleWork, items: Sequence[PreparedSample], most: int | None) -> Array:
+    """Return the batches to choose from, ascending, one row per hardware: powers of two, and the largest that `most` and memory permit.
+
+    `most` is a cap, not a size: what lies above it is left out, and what memory does not hold is never worth more than what it does.
+    """
+    powers = [b for b in BATCHES if most is None or b < most]
+    rows = np.tile(np.array(powers, dtype=np.float64), (len(items), 1))
+    if most is None:
+        return rows
+    held = np.array([elements_free(spec, i) for i in items]) / sum(held_elements(spec, sample))
+    held = np.clip(np.floor(held), 1, most)
+    return np.sort(np.hstack([rows, held[:, None]]), axis=1)
+
+
+def elements_free(spec: ModelSpec, item: PreparedSample) -> float:
+    """Return the numbers that one replica has room for beside its weights."""
+    return (usable_bytes(item) - fixed_bytes(spec, item)) / (item.cores * item.width)
 
 
 def memory_fit(spec: ModelSpec, sample: SampleWork, item: PreparedSample, batch: int) -> MemoryFit:
@@ -76,7 +94,7 @@ def memory_fit(spec: ModelSpec, sample: SampleWork, item: PreparedSample, batch:
                 name="kv_cache", gib=item.cores * item.width * cached * batch / GIB, note=f"batch {batch}{each}"
             ),
         )
-    room = (usable_bytes(item) - fixed_bytes(spec, item)) / (item.cores * item.width)  # elements of one replica
+    room = elements_free(spec, item)
     return MemoryFit(
         lines=tuple(lines),
         available_gib_per_accelerator=item.hardware.memory_visible_gib * ENGINE_SHARE,

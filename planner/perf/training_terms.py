@@ -75,7 +75,9 @@ def time_terms(chosen: Chosen, at: int, work: TrainingWork) -> Iterator[Term]:
     step = step_of(chosen, at, work)
     w, x, m = step.work, step.layout, step.machine
     micro = micro_seconds(w, x, m)
-    yield from _micro_terms(step, micro)
+    lines = list(_micro_terms(step, micro))
+    yield from lines
+    computed = [line.value for line in lines]
     accumulation = n(x.accumulation)
     times = {name: seconds_of(chosen.time, name, at) for name in PARTS}
     busy = (times["compute"] + times["dequantise"]) / float(x.accumulation)
@@ -113,8 +115,8 @@ def time_terms(chosen: Chosen, at: int, work: TrainingWork) -> Iterator[Term]:
 
     expressions = {
         "compute": (
-            f"{accumulation} x {n(micro.total)} x {n(m.work_factor)}",
-            "micro-batches x s of one (the lines above) x work factor",
+            f"{accumulation} x ({' + '.join(n(seconds) for seconds in computed)}) x {n(m.work_factor)}",
+            "micro-batches x s of one (the lines above, launches apart) x work factor",
         ),
         "dequantise": (
             f"{accumulation} x {n(2 + x.recompute)} x {n(w.dequantised_bytes)} / ({n(x.tensor)} x {n(x.pipeline)}) / {bandwidth}",
@@ -153,13 +155,23 @@ def time_terms(chosen: Chosen, at: int, work: TrainingWork) -> Iterator[Term]:
     for name, (expression, words) in expressions.items():
         told = f"{expression}: {words}" if times[name] else "0: does not occur"
         yield Term(name=f"{name}_time", value=times[name], unit="s per step", formula=told)
-    total = float(chosen.time.total[at])
+    samples, rate = float(chosen.layouts.samples[at]), float(chosen.samples_per_s[at])
+    own = " + ".join(n(times[name]) for name in expressions)
+    waited = input_wait_s(chosen, at)
+    told = f"{n(samples)} / {n(rate)} - ({own}): samples of a step / what the input pipeline delivers - the parts above"
+    yield Term(name="input_time", value=waited, unit="s per step", formula=told if waited else "0: does not occur")
     yield Term(
         name="step_time",
-        value=total,
+        value=float(chosen.time.total[at]) + waited,
         unit="s",
-        formula=f"{' + '.join(n(times[name]) for name in expressions)}: the parts above",
+        formula=f"{own} + {n(waited)}: the parts above",
     )
+
+
+def input_wait_s(chosen: Chosen, at: int) -> float:
+    """Return the seconds that a step waits for its samples, beyond its own time; 0 where the input pipeline keeps up."""
+    rate, free = float(chosen.samples_per_s[at]), float(chosen.free_per_s[at])
+    return float(chosen.layouts.samples[at]) / rate - float(chosen.time.total[at]) if rate < free else 0.0
 
 
 def _of(name: str, value: object, expression: str, words: str) -> Term:
@@ -193,12 +205,12 @@ def _micro_terms(step: Step, micro: MicroTime) -> Iterator[Term]:
             f"{samples} x ({n(w.activation_bytes)} x {n(3 + x.recompute)} + {n(w.head_bytes)}) / {bandwidth}",
             "samples / devices that share one x (bytes of activations x passes + of logits) / (memory bandwidth x share reached)",
         ),
-        "weights": (
+        "weight_traffic": (
             f"{n(local_share(w, x))} x ({n(w.weight_bytes)} x {n(2 + x.recompute)} + 2 x {n(w.gradient_bytes)}) / {bandwidth}",
             "share of a device x (bytes of weights x passes + gradients written and read) / (memory bandwidth x share reached)",
         ),
     }
     for name, (expression, told) in lines.items():
-        seconds = float(np.asarray(getattr(micro, name)))
+        seconds = float(np.asarray(getattr(micro, "weights" if name == "weight_traffic" else name)))
         if seconds:
             yield _of(f"{name}_of_micro_batch", seconds, expression, told)

@@ -17,7 +17,7 @@ from typing import Any
 from planner.perf.engines import ENGINES
 from planner.recommend.as_of import WHICH, AsOf
 from planner.recommend.errors import BadRequest
-from planner.recommend.scaling import scaling_counts
+from planner.recommend.scaling import MOST_INSTANCES, most_of, scaling_counts
 from pricing.model import PurchaseOption
 
 
@@ -214,7 +214,7 @@ class RecommendRequest:
         64,
         help="most instances that a training job, or one replica of a model too large for one instance (at most 8), may span",
         minimum=1,
-        maximum=4096,
+        maximum=MOST_INSTANCES,
     )
 
     method: str = option("full", help="training method", choices=METHODS, group="training")
@@ -424,6 +424,8 @@ class RecommendRequest:
             raise BadRequest(
                 field="traffic", value="all zero", why="is no load", expected="give at least one figure above 0"
             )
+        if self.mode == "training":
+            check_global_batch(self.global_batch, self.dataset_size)
         if self.mode == "training" and (self.dataset_tokens is None) == (self.dataset_size is None):
             raise BadRequest(
                 field="dataset_tokens",
@@ -454,7 +456,7 @@ class EstimateRequest:
     count: int | None = option(
         None, help="accelerators in the machine, with --accelerator; default: 1", minimum=1, maximum=1024, example=1
     )
-    instances: int = option(1, help="how many such instances", minimum=1, maximum=4096)
+    instances: int = option(1, help="how many such instances", minimum=1, maximum=MOST_INSTANCES)
     precision: str | None = same_as_recommend("precision")
     kv_precision: str | None = same_as_recommend("kv_precision")
     engine: str = same_as_recommend("engine")
@@ -551,7 +553,9 @@ class EstimateRequest:
                 expected="--instances sets how many instances",
             )
         if self.scaling is not None:
-            scaling_counts(self.scaling)
+            scaling_counts(self.scaling, most_of(accelerators=self.instance is None, devices=self.count))
+        if self.mode == "training":
+            check_global_batch(self.global_batch, self.dataset_size)
         if self.mode == "training" and self.dataset_tokens is not None and self.dataset_size is not None:
             raise BadRequest(
                 field="dataset_tokens",
@@ -572,6 +576,17 @@ def check_one_model(model: str | None, params: float | None) -> None:
             value=model,
             why="give exactly one of model and params",
             expected="for example --model 7b or --params 6.7e9",
+        )
+
+
+def check_global_batch(global_batch: int | None, dataset_size: float | None) -> None:
+    """Raise `BadRequest` where one optimizer step has more samples than the whole data set."""
+    if global_batch is not None and dataset_size is not None and global_batch > dataset_size:
+        raise BadRequest(
+            field="global_batch",
+            value=global_batch,
+            why=f"is more samples than the data set has ({dataset_size:,.0f})",
+            expected="at most dataset_size",
         )
 
 

@@ -93,6 +93,7 @@ SCALING_COLUMNS: tuple[str, ...] = (
             "offload",
             "optimizer",
             "host",
+            "input",
         )
     ),
     *("limited_by", "limit_fraction"),

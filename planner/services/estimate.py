@@ -21,7 +21,7 @@ from planner.recommend.model import Offer, Rejection, Sized
 from planner.recommend.offers import Terms, offer_or_rejection
 from planner.recommend.rejections import grouped
 from planner.recommend.request import EstimateRequest
-from planner.recommend.scaling import scaling_counts
+from planner.recommend.scaling import USUAL_DEVICES, scaling_counts
 from planner.recommend.sizing import reject, run_or_rejection, serve, unit_rate
 from planner.recommend.today import Today
 from planner.services.applies import check_use, with_sample_size
@@ -62,7 +62,6 @@ from pricing.catalog import Catalog
 from pricing.model import Accelerator, AcceleratorKind, InstanceType, InterconnectKind, PurchaseOption, Quote
 
 OMITTED = ("rank", "pareto")
-USUAL_DEVICES = 8
 HOME = "aws"  # of several machines with the same accelerators, this cloud's first
 
 

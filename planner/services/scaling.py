@@ -51,7 +51,10 @@ def scaling_field(
         return {}
     parameters = tiers.parameters("training")
     by_accelerator = request.instance is None
-    rows = scaling_rows(spec, hardware, work, request.scaling, by_accelerator=by_accelerator, parameters=parameters)
+    data = request.dataset_size, request.dataset_tokens
+    rows = scaling_rows(
+        spec, hardware, work, request.scaling, by_accelerator=by_accelerator, parameters=parameters, data=data
+    )
     kept = [note for note in notes if not note.startswith(CHOSEN)]
     return {"scaling": rows, "notes": [*kept, *scaling_notes(rows, work)]}
 
@@ -64,10 +67,12 @@ def scaling_rows(
     *,
     by_accelerator: bool,
     parameters: Parameters | None = None,
+    data: tuple[float | None, float | None] = (None, None),
 ) -> list[Document]:
     """Return one row per number of instances, or of accelerators (those of a part of one machine, then of whole machines).
 
-    Speed-up and efficiency are against the smallest number that fits; a row that does not fit says why, and its figures are null.
+    Speed-up and efficiency are against the smallest number that fits; a row that does not fit, or whose global batch is more than the
+    data set (`data`: samples, else tokens), says why, and its figures are null.
     """
     machines = [machine_of(hardware, n, by_accelerator=by_accelerator) for n in scaling_counts(scaling)]
     free = evaluated(spec, machines, replace(work, global_batch=None), parameters)
@@ -78,7 +83,9 @@ def scaling_rows(
     for (device, count), outcome, unbound in zip(machines, outcomes, free, strict=True):
         row: Document = dict.fromkeys(FIELDS)
         row["instances"], row["accelerators"], row["kind"] = count, device.devices * count, kind
-        if isinstance(outcome, Evaluation):
+        if isinstance(outcome, Evaluation) and (told := too_large(outcome, *data)):
+            row["why_not"] = told
+        elif isinstance(outcome, Evaluation):
             rate = outcome.performance.rates.samples_per_s or 0.0
             base = base or (rate, device.devices * count)
             row |= figures(outcome, held, unbound if kind == STRONG else outcome)
@@ -132,6 +139,17 @@ def samples_of(outcome: Evaluation) -> float:
     return next(float(t.value) for t in outcome.performance.terms if t.name == "samples_per_step")
 
 
+def too_large(outcome: Evaluation, data_samples: float | None, data_tokens: float | None) -> str:
+    """Return why a global batch cannot be: it is more than the whole data set; "" where it can or the data set is not stated."""
+    rates, batch = outcome.performance.rates, round(samples_of(outcome))
+    held = data_samples
+    if data_tokens is not None and rates.total_tokens_per_s and rates.samples_per_s:
+        held = data_tokens / (rates.total_tokens_per_s / rates.samples_per_s)
+    if held is None or batch <= held:
+        return ""
+    return f"a global batch of {batch:,} samples is more than the data set has ({int(held):,}); --global-batch states a smaller one"
+
+
 def machine_of(hardware: Hardware, n: int, *, by_accelerator: bool) -> tuple[Hardware, int]:
     """Return the machine and how many of it: n instances; or n accelerators, a part of one machine or the fewest whole ones."""
     if not by_accelerator:
@@ -180,10 +198,11 @@ def figures(outcome: Evaluation, work: TrainingWork, unbound: Outcome) -> Docume
     seconds = {name: float(terms[f"{name}_time"]) for name in PARTS}
     step = float(terms["step_time"])
     limit, share = limit_of(seconds)
+    waited = float(terms["input_time"])
     rate = performance.rates.samples_per_s or 0.0
     freed = unbound.performance.rates.samples_per_s or 0.0 if isinstance(unbound, Evaluation) else 0.0
-    if rate < terms["samples_per_step"] / step * (1 - 1e-9):
-        limit, share = INPUT_PIPELINE, 1 - rate * step / terms["samples_per_step"]
+    if waited:
+        limit, share = INPUT_PIPELINE, waited / step
     elif freed > FREED * rate:
         limit, share = GLOBAL_BATCH, 1 - rate / freed
     elif limit == "compute" and outcome.layout.checkpointing != "none" and work.checkpointing is None:
@@ -193,7 +212,7 @@ def figures(outcome: Evaluation, work: TrainingWork, unbound: Outcome) -> Docume
         "samples_per_s": rate,
         "tokens_per_s": performance.rates.total_tokens_per_s,
         "mfu_fraction": performance.mfu_fraction,
-        "step_ms": {"total": step * 1e3, **{name: value * 1e3 for name, value in seconds.items()}},
+        "step_ms": {"total": step * 1e3, **{name: value * 1e3 for name, value in {**seconds, "input": waited}.items()}},
         "limited_by": limit,
         "limit_fraction": share,
         "layout": layout_document(outcome.layout),

@@ -10,8 +10,9 @@ from training_cases import BERT_BASE, BERT_LARGE, CHIPS, RESNET_50, encoder, mac
 
 from planner.perf.inference import evaluate_inference
 from planner.perf.model import Basis, Evaluation, Infeasible, InferenceWork, LatencyLimits, RejectionReason
-from planner.perf.samples import BATCHES, evaluate_samples
+from planner.perf.samples import evaluate_samples
 from planner.perf.samples_loads import passes_of
+from planner.perf.samples_memory import BATCHES
 from planner.perf.samples_rates import COLUMN
 from planner.perf.samples_time import Loads, batch_seconds
 from planner.services.find_model import find_model

@@ -9,7 +9,7 @@ import pytest
 from training_cases import BERT_BASE, machine, neuron
 
 from planner.models.sample_work import with_input
-from planner.perf.model import Evaluation, InferenceWork
+from planner.perf.model import Evaluation, Infeasible, InferenceWork
 from planner.perf.samples import evaluate_samples
 from planner.perf.samples_loads import most_written, written_at
 from planner.services.find_model import find_model
@@ -114,14 +114,48 @@ def test_what_is_said_to_fit_fits_and_no_more() -> None:
         found = one(spec, machine("T4"))
         most = found.memory.max_batch_at_size
         assert most >= found.layout.batch
-        assert one(spec, machine("T4"), InferenceWork(max_batch=most)).memory.fits
-        assert not isinstance(evaluate_samples(spec, [machine("T4")], InferenceWork(max_batch=most + 1))[0], Evaluation)
+        held = {line.name: line.gib for line in found.memory.lines}
+        growing = (held["activations"] + held.get("kv_cache", 0.0)) / found.layout.batch
+        free = found.memory.available_gib_per_accelerator - sum(held.values()) + growing * found.layout.batch
+        assert most * growing <= free < (most + 1) * growing
         largest = with_input(spec, size=found.memory.max_size_of_one)
         assert most_written(largest) == pytest.approx(written_at(spec, spec.sample, found.memory.max_size_of_one))
         assert one(largest, machine("T4"), InferenceWork(max_batch=1)).memory.fits
         if spec.sample.curve.largest is None:
             more = with_input(spec, size=found.memory.max_size_of_one + spec.sample.curve.patch)
             assert not isinstance(evaluate_samples(more, [machine("T4")], InferenceWork(max_batch=1))[0], Evaluation)
+
+
+@pytest.mark.parametrize(
+    ("spec", "chip"), [(RESNET_50, "L40S"), (BERT_LARGE, "T4"), (WHISPER, "T4"), (find_model("sdxl", None), "L40S")]
+)
+def test_a_larger_cap_of_the_batch_is_never_worse(spec, chip) -> None:
+    free = one(spec, machine(chip))
+    most, best = free.memory.max_batch_at_size, 0.0
+    caps = sorted({1, 2, 3, 20, 32, 48, 64, 100, 256, most, most + 1, 8 * most})
+    for cap in caps:
+        found = one(spec, machine(chip), InferenceWork(max_batch=cap))
+        rate = found.performance.rates.samples_per_s
+        assert found.layout.batch <= min(cap, most)
+        assert found.memory.fits
+        assert rate >= 0.98 * best
+        if cap >= free.layout.batch:
+            assert rate >= 0.98 * free.performance.rates.samples_per_s
+        best = max(best, rate)
+
+
+def test_memory_holds_less_than_the_cap() -> None:
+    """Decoding reads all weights once a batch and gains from every sample: it takes what memory holds, not a power of two below it."""
+    fixed = one(WHISPER, machine("T4"), InferenceWork(max_batch=1)).memory
+    growing = sum(line.gib for line in fixed.lines if line.name in {"activations", "kv_cache"})
+    # room for six samples and a half, of the 0.9 of a device that may be filled
+    tight = replace(machine("T4"), memory_visible_gib=(fixed.required_gib_per_accelerator + 5.5 * growing) / 0.9)
+    for cap, batch in ((4, 4), (6, 6), (7, 6), (256, 6)):
+        found = one(WHISPER, tight, InferenceWork(max_batch=cap))
+        assert (found.layout.batch, found.memory.fits) == (batch, True)
+    assert isinstance(
+        evaluate_samples(WHISPER, [replace(tight, memory_visible_gib=1.0)], InferenceWork(max_batch=8))[0], Infeasible
+    )
 
 
 def test_a_sample_of_fixed_size_has_no_largest() -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from training_cases import LLAMA_8B, LLAMA_70B, MIXTRAL, RESNET_50, machine
 
+from planner.cli.explain_table import SECTIONS
 from planner.models.spec import ModelSpec
 from planner.perf.model import Evaluation, TrainingWork
 from planner.perf.training import evaluate_training
@@ -79,7 +81,7 @@ def test_every_time_can_be_worked_out_again(
     micro = sum(
         v for name, (v, _) in terms.items() if name.endswith("_of_micro_batch") and not name.startswith("launches")
     )
-    assert float(terms["compute_time"][1].split(" x ")[1]) == pytest.approx(micro, rel=1e-5)
+    assert worked_out(terms["compute_time"][1].split(" x ")[1]) == pytest.approx(micro, rel=1e-5)
     parts = sum(v for name, (v, _) in terms.items() if name.endswith("_time") and name != "step_time")
     assert terms["step_time"][0] == pytest.approx(parts)
 
@@ -91,3 +93,24 @@ def test_widening_a_four_bit_base_is_a_part_of_its_own() -> None:
     assert seconds > 0
     assert "widening the 4-bit base" in formula
     assert terms_of(LLAMA_70B, TrainingWork(method="lora", micro_batch=1))["dequantise_time"][0] == 0
+
+
+def test_the_wait_for_samples_is_a_part_of_the_step() -> None:
+    """4 vCPUs decode 100 images/s each: a step of b images takes b / 400 s, whatever the device could do."""
+    hardware = replace(machine("H100 SXM5 80GB", 8), vcpus=4)
+    ((found,),) = evaluate_training(RESNET_50, [hardware], TrainingWork(), [1])
+    assert isinstance(found, Evaluation), found
+    terms = {t.name: t for t in found.performance.terms}
+    value = {name: float(t.value) for name, t in terms.items() if isinstance(t.value, float)}
+    assert found.performance.rates.samples_per_s == pytest.approx(400)
+    assert value["step_time"] == pytest.approx(value["samples_per_step"] / 400)
+    others = sum(v for name, v in value.items() if name.endswith("_time") and name not in {"step_time", "input_time"})
+    assert value["input_time"] == pytest.approx(value["samples_per_step"] / 400 - others)
+    for name in ("input_time", "step_time"):
+        assert worked_out(terms[name].formula) == pytest.approx(value[name], rel=1e-5)
+
+
+def test_the_lines_of_a_micro_batch_stand_together_above_their_sum() -> None:
+    """`--explain` groups lines by the beginnings of their names: none of a micro-batch may stray from those that it is added to."""
+    strayed = [name for _, starts in SECTIONS for name in terms_of(LLAMA_8B, TrainingWork()) if name.startswith(starts)]
+    assert strayed == []

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.cli.paint import fitting
-from planner.cli.scaling_table import columns
+from planner.cli.scaling_table import columns, step_cell
 from planner.perf.model import Hardware, TrainingWork
 from planner.recommend.errors import BadRequest
 from planner.recommend.request import EstimateRequest
@@ -64,6 +64,37 @@ def test_what_is_no_count_is_refused(text) -> None:
     with pytest.raises(BadRequest) as caught:
         EstimateRequest(model="8b", mode="training", instance="p5.48xlarge", scaling=text)
     assert caught.value.field == "scaling"
+
+
+@pytest.mark.parametrize(
+    ("where", "most"),
+    [
+        ({"instance": "p5.48xlarge"}, 4096),
+        ({"accelerator": "H100 SXM5 80GB"}, 32_768),
+        ({"accelerator": "H100 SXM5 80GB", "count": 2}, 8192),
+    ],
+)
+def test_a_table_has_no_more_machines_than_one_training(where, most) -> None:
+    assert EstimateRequest(model="8b", mode="training", scaling=f"1,{most}", **where).scaling
+    with pytest.raises(BadRequest, match=f"from 1 to {most:,}"):
+        EstimateRequest(model="8b", mode="training", scaling=f"1,{most + 1}", **where)
+
+
+def test_a_global_batch_above_the_data_set_is_refused() -> None:
+    work = TrainingWork(data_format="webdataset")
+    micro = rows(RESNET, work, "1")[0]["global_batch"]
+    one, four = scaling_rows(RESNET, H100, work, "1,4", by_accelerator=False, data=(2.0 * micro, None))
+    assert one["efficiency_fraction"] == 1
+    assert four["samples_per_s"] is None
+    assert four["why_not"].startswith(
+        f"a global batch of {4 * micro:,} samples is more than the data set has ({2 * micro:,})"
+    )
+    # 1e6 tokens are 244 sequences of 4,096
+    stated = TrainingWork(sequence_length=4096, global_batch=256)
+    (row,) = scaling_rows(LLAMA, H100, stated, "1", by_accelerator=False, data=(None, 1e6))
+    assert "a global batch of 256 samples is more than the data set has (244)" in row["why_not"]
+    with pytest.raises(BadRequest, match="1,000"):
+        EstimateRequest(model="resnet50", mode="training", instance="p5.48xlarge", dataset_size=1000, global_batch=1024)
 
 
 def rows(spec, work=None, scaling="1..16", hardware=H100, *, by_accelerator=False):
@@ -151,6 +182,12 @@ def test_the_input_pipeline_limits_images() -> None:
     found = rows(RESNET, TrainingWork(), "1,2,4", replace(H100, vcpus=4))
     assert [r["samples_per_s"] for r in found] == pytest.approx([400, 800, 1600])
     assert {r["limited_by"] for r in found} == {"input pipeline"}
+    for row in found:  # the wait is a part of the step, and the step gives the rate
+        step = row["step_ms"]
+        assert row["global_batch"] / step["total"] * 1e3 == pytest.approx(row["samples_per_s"])
+        assert sum(step.values()) - step["total"] == pytest.approx(step["total"])
+        assert row["limit_fraction"] == pytest.approx(step["input"] / step["total"])
+        assert "input" in step_cell(row).under
     # One file system for all: 12 GB/s / 108,000 bytes = 111,111 images/s, however many machines.
     shared = rows(RESNET, TrainingWork(storage="fsx", data_format="webdataset"), "1..64", replace(H100, vcpus=10_000))
     assert shared[-1]["samples_per_s"] == pytest.approx(12e9 / 108_000)
