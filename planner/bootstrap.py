@@ -298,13 +298,26 @@ def open_evidence() -> Evidence:
 
 
 def _own_files(name: str) -> dict[str, bytes]:
-    """Return the user's own files of this name in the data directory, by workload."""
+    """Return the user's own files of this name in the data directory, by workload; NotReadable where one is there and cannot be read."""
     found = {}
     for workload in ("serving", "samples", "training"):
+        path = data_dir() / name.format(workload=workload)
         try:
-            found[workload] = (data_dir() / name.format(workload=workload)).read_bytes()
+            found[workload] = path.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             continue
+        except OSError as e:
+            from pricing.errors import NotReadable
+
+            why = (
+                "is a folder where a file of own measurements belongs"
+                if path.is_dir()
+                else f"cannot be read: {e.strerror or e}"
+            )
+            raise NotReadable(
+                path=str(path),
+                why=f"{why}; move it away, then planner validate --recalibrate takes own measurements in anew",
+            ) from e
     return found
 
 

@@ -7,10 +7,11 @@ cannot do without must be there. The shipped tables have the same columns.
 from __future__ import annotations
 
 import csv
+import difflib
 import hashlib
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
 
@@ -46,6 +47,30 @@ REQUIRED: Mapping[Workload, tuple[str, ...]] = {
 """What no row can be predicted without."""
 
 ROW_ID: Mapping[Workload, str] = {Workload.SERVING: "row_id", Workload.SAMPLES: "row_id", Workload.TRAINING: "id"}
+ALSO_IDS = ("row_id", "id")
+OTHER_NAMES = {
+    "concurrency": ("batch_or_concurrency",),
+    "batch": ("batch_or_concurrency", "batch_size", "micro_batch"),
+    "tensor_parallel": ("tp",),
+    "tensor_parallel_size": ("tp",),
+    "pipeline_parallel": ("pp",),
+    "pipeline_parallel_size": ("pp",),
+    "expert_parallel": ("ep",),
+    "expert_parallel_size": ("ep",),
+    "isl": ("input_len",),
+    "osl": ("output_len",),
+    "input_tokens": ("input_len",),
+    "output_tokens": ("output_len",),
+    "qps": ("request_rate",),
+    "accelerator": ("gpu",),
+    "num_gpus": ("gpus_total", "gpu_count"),
+    "gpus": ("gpus_total", "gpu_count"),
+    "dtype": ("precision_weights", "precision"),
+    "quantization": ("precision_weights", "precision"),
+    "kv_cache_dtype": ("precision_kv",),
+    "sequence_length": ("seq_len",),
+}
+"""Names that others give to a column, and which it is, in the set that has it."""
 OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
@@ -60,6 +85,7 @@ class Measurements:
     workload: Workload
     rows: Sequence[Row]
     sha256: str  # of the file's content
+    unknown: Mapping[str, str] = field(default_factory=dict)  # column that is not read -> what it may be, or ""
 
 
 def parse_measurements(data: bytes) -> Measurements:
@@ -90,7 +116,25 @@ def parse_measurements(data: bytes) -> Measurements:
         raise MeasurementsError(f"line {lines.line_num}: is not CSV: {e}") from e
     if not rows:
         raise MeasurementsError("has no rows below its column names")
-    return Measurements(workload=workload, rows=_rows(workload, names, rows), sha256=hashlib.sha256(data).hexdigest())
+    return Measurements(
+        workload=workload,
+        rows=_rows(workload, names, rows),
+        sha256=hashlib.sha256(data).hexdigest(),
+        unknown=unknown_columns(workload, names),
+    )
+
+
+def unknown_columns(workload: Workload, names: Sequence[str]) -> dict[str, str]:
+    """Return the columns of a header that are not read, each with the known one that it may be ("": none is near, or the header has it)."""
+    known = COLUMNS[workload]
+    out = {}
+    for name in names:
+        if not name or name in known or name in ALSO_IDS:
+            continue
+        plain = "_".join(name.replace("-", " ").replace("_", " ").split())
+        near = [n for n in OTHER_NAMES.get(plain, ()) if n in known] or difflib.get_close_matches(plain, known, n=1)
+        out[name] = next((n for n in near if n not in names), "")
+    return out
 
 
 def workload_of(names: Sequence[str]) -> Workload:

@@ -45,6 +45,8 @@ VERSION: Mapping[Workload, tuple[str, ...]] = {
     Workload.TRAINING: ("source", "source_ref", "date", "framework"),
 }
 _NUMBERS = re.compile(r"\bv?\d[\w.]*|\(.*?\)")
+PLAUSIBLE = 1e6
+"""Figures more than so many times apart are of no one thing: the widest span of real hardware, layouts and batches is far below."""
 MOST_REPEATS = 40
 """Rows of one work of which pairs are made; a sweep of hundreds would count for all."""
 
@@ -77,7 +79,9 @@ def repeats_of(workload: Workload, rows: Sequence[Row]) -> list[Repeats]:
     for each in works.values():
         factors: dict[str, list[float]] = {}
         for (a, x), (b, y) in combinations(each[:MOST_REPEATS], 2):
-            factors.setdefault(_kind(workload, a, b), []).append(abs(float(np.log(x / y))))
+            apart = abs(float(np.log(x) - np.log(y)))
+            if apart <= np.log(PLAUSIBLE):
+                factors.setdefault(_kind(workload, a, b), []).append(apart)
         for kind, logs in factors.items():
             found[kind].append(logs)
     return [

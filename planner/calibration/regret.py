@@ -28,6 +28,12 @@ WORK: Mapping[Workload, tuple[str, ...]] = {
 """Columns that must be equal for the same work, beside the width of the format, the source and the engine."""
 PRECISION = {Workload.SERVING: "precision_weights", Workload.SAMPLES: "precision", Workload.TRAINING: "precision"}
 ACCELERATORS = {Workload.SERVING: "gpus_total", Workload.SAMPLES: "gpus_total", Workload.TRAINING: "gpu_count"}
+SETTINGS = (
+    *("gpus_total", "gpu_count", "nodes", "gpus_per_replica", "tp", "pp", "ep", "strategy", "precision_weights"),
+    *("precision", "precision_kv", "batch_or_concurrency", "batch_size", "micro_batch", "global_batch", "request_rate"),
+    *("activation_checkpointing", "engine_version", "source_version", "date", "instance_type"),
+)
+"""Columns in which two options on one accelerator may differ."""
 SIXTEEN_BIT = {"fp16", "bf16", "fp16-amp", "bf16-amp", "mixed"}
 NOT_COMPARED = ("mfu", "hfu", "memory", "mem_", "tflops")  # shares of a peak and memory are no speed
 PER_ACCELERATOR = ("_gpu", "per_gpu")
@@ -149,6 +155,13 @@ def without_repeats(options: Sequence[Option]) -> list[Option]:
         members.sort(key=lambda o: (o.measured, o.row_id))
         out.append(members[(len(members) - 1) // 2])
     return out
+
+
+def told_apart(one: Row, other: Row) -> tuple[str, str]:
+    """Return what differs between two measured rows of the same work: ("tp 2, precision_weights fp8", "tp 4, precision_weights bf16")."""
+    names = [c for c in SETTINGS if one.get(c, "") != other.get(c, "")]
+    first, second = (", ".join(f"{c} {row.get(c, '') or 'not stated'}" for c in names) for row in (one, other))
+    return first, second
 
 
 def summary_of(regrets: Sequence[Regret]) -> Summary | None:

@@ -24,7 +24,7 @@ EXIT_MEANINGS: dict[Exit, str] = {
     Exit.FAULT: "the answer could not be written, or `doctor` found a fault",
     Exit.BAD_REQUEST: "bad request: what is wrong stands on one line of standard error",
     Exit.NOTHING_FITS: "nothing fits: the answer lists every rejection with its figures",
-    Exit.SOURCE_UNAVAILABLE: "a source is unavailable: price snapshot, database, network address, or one that a refresh asked (the rest was published)",
+    Exit.SOURCE_UNAVAILABLE: "a source is unavailable: price snapshot, database, network address, measured operator tables, or one that a refresh asked (the rest was published)",
     Exit.INTERRUPTED: "interrupted by Ctrl+C",
     Exit.PIPE_CLOSED: "the reader of the output closed it early (`planner … | head`)",
     Exit.TERMINATED: "`prices refresh` was ended by SIGTERM; a watch ends with 0",
@@ -72,7 +72,7 @@ def translated(error: Exception) -> CommandError | None:
     """Return the command error that a domain error amounts to; None for what is a bug and keeps its traceback."""
     from planner.cli.options import flag_of
     from planner.models.errors import ModelError
-    from planner.recommend.errors import BadRequest
+    from planner.recommend.errors import BadRequest, NotInstalled
     from pricing.errors import PricingError, SnapshotError, UnknownName
 
     if isinstance(error, CommandError):
@@ -80,7 +80,8 @@ def translated(error: Exception) -> CommandError | None:
     if isinstance(error, BadRequest):
         said = "" if error.value in (None, (), "") else f" {shown(error.value)}"
         why = error.why.removesuffix(" fraction") + (f"; {error.expected}" if error.expected else "")
-        return UsageError(f"{flag_of(error.field)}:{said} {with_flags(why)}")
+        line = f"{flag_of(error.field)}:{said} {with_flags(why)}"
+        return SourceUnavailable(line) if isinstance(error, NotInstalled) else UsageError(line)
     if isinstance(error, ModelError):
         return UsageError(str(error))
     if isinstance(error, SnapshotError):

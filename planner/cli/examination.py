@@ -36,6 +36,7 @@ def examine(database_url: str | None = None) -> Document:
         check("price snapshot", price_snapshot),
         check("prices' age", price_ages),
         check("models", models),
+        check("own measurements", own_measurements),
         check("database", lambda: database(database_url)),
     ]
     return {"planner_version": __version__, "well": all(c["state"] != FAULT for c in checks), "checks": checks}
@@ -132,6 +133,22 @@ def models() -> tuple[str, str]:
     from planner.services.find_model import model_names
 
     return OK, f"{count(len(model_names()), 'name')} and aliases; `planner models list`"
+
+
+def own_measurements() -> tuple[str, str]:
+    """Read the user's own rows and the parameters fitted to them, as every request does; name those that are left aside."""
+    from planner.bootstrap import open_evidence
+    from planner.services.own_evidence import faults_of, note_of, own_fit
+
+    evidence = open_evidence()
+    workloads = sorted({*evidence.own, *evidence.fitted})
+    if not workloads:
+        return OK, "none taken in; `planner validate --measurements FILE.csv --recalibrate` does"
+    faults = [f for w in workloads for f in faults_of(w, evidence.own.get(w), evidence.fitted.get(w))]
+    if faults:
+        return FAULT, "; ".join(faults)
+    aside = [w for w in workloads if own_fit(w, evidence.fitted[w]) is None]
+    return NOTE if aside else OK, "; ".join(note_of(w, evidence.fitted[w]) for w in workloads)
 
 
 def database(url: str | None) -> tuple[str, str]:

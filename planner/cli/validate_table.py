@@ -15,7 +15,7 @@ from planner.cli.paint import QUIET, STRONG, Cell, Column, indented, rendered, t
 from planner.ports import Document
 from planner.reports.flat import VALIDATION_COLUMNS, cell
 
-REGRET_COLUMNS = ("work", "regret", "picked", "cheapest", "accelerators", "options")
+REGRET_COLUMNS = ("work", "regret", "picked", "cheapest", "accelerators", "options", "picked_as", "cheapest_as")
 """Columns of `validate --regret`: the choices that cost most."""
 RECALIBRATION_COLUMNS: tuple[str, ...] = ("workload", "parameters", "kept", *VALIDATION_COLUMNS[3:])
 """Columns of `validate --recalibrate`: the errors of left-out rows before and after."""
@@ -52,8 +52,7 @@ def validate_text(document: Document, *, width: int, colour: bool) -> str:
     if noise is not None:
         parts.append(indented(printable(noise)))
     if overall["skipped_reasons"]:
-        told = ", ".join(f"{reason} {number:,}" for reason, number in overall["skipped_reasons"].items())
-        parts.append(indented(printable(f"skipped: {told}"), style=QUIET))
+        parts += [indented(printable(f"skipped: {line}"), style=QUIET) for line in skipped_lines(document)]
     if overall["rows_used"]:
         for name, listed in [*document["by"].items(), ("novelty", document["novelty"])]:
             parts += [Text(""), *table(columns(name, listed[:MOST_KEYS]), width)]
@@ -68,6 +67,16 @@ def validate_text(document: Document, *, width: int, colour: bool) -> str:
         ]
     parts += [indented(printable(note), style=QUIET) for note in document["notes"]]
     return rendered(parts, width=width, colour=colour)
+
+
+def skipped_lines(document: Document) -> list[str]:
+    """Return each reason with how many rows it has and the first of them: "no lengths stated 7 (a1, a2, line 4, line 5, line 6, …)"."""
+    lines = []
+    for reason, number in document["overall"]["skipped_reasons"].items():
+        ids = document["skipped_rows"].get(reason, [])
+        more = ", …" if number > len(ids) else ""
+        lines.append(f"{reason} {number:,} ({', '.join(ids)}{more})")
+    return lines
 
 
 def headline(document: Document) -> str:
@@ -182,7 +191,14 @@ def regret_text(document: Document, *, width: int, colour: bool) -> str:
     parts.append(Text("the choices that cost most", style=QUIET))
     parts += [
         indented(
-            printable(f"{percent(each['regret'])} {each['work']}: {each['picked']} instead of {each['cheapest']}"),
+            printable(
+                f"{percent(each['regret'])} {each['work']}: predicted cheapest {each['picked_as']}, "
+                + (
+                    "and it truly is"
+                    if each["picked_as"] == each["cheapest_as"]
+                    else f"truly cheapest {each['cheapest_as']}"
+                )
+            ),
             style=QUIET,
         )
         for each in document["worst"]

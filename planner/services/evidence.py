@@ -28,7 +28,7 @@ from planner.perf.model import (
     TrainingWork,
 )
 from planner.ports import Predictor
-from planner.recommend.errors import BadRequest
+from planner.recommend.errors import BadRequest, NotInstalled
 
 if TYPE_CHECKING:
     from planner.perf.evidence import Conditions, Witness
@@ -70,7 +70,7 @@ class Tiers:
     def __post_init__(self) -> None:
         """Refuse measured operators that are not installed, and own measurements of which there are none."""
         if self.asked == SILICON and self.evidence.predictor is None:
-            raise BadRequest(field="evidence", value=self.asked, why=INSTALL)
+            raise NotInstalled(field="evidence", value=self.asked, why=INSTALL)
         if self.asked == MEASURED and not self.evidence.own:
             raise BadRequest(
                 field="evidence",

@@ -71,6 +71,23 @@ def note_of(workload: str, data: bytes) -> str:
     return f"speed follows {what}; evidence model answers without them"
 
 
+def faults_of(workload: str, rows: bytes | None, fit: bytes | None) -> list[str]:
+    """Return what is wrong with the two files of own measurements of a workload: one is missing, or damaged."""
+    out = []
+    for name, data, read in (
+        (f"own_rows_{workload}.csv", rows, own_measurements),
+        (f"own_{workload}.json", fit, parsed),
+    ):
+        if data is None:
+            out.append(f"calibration/{name} is missing beside the other file of {workload}; {FORGET}")
+            continue
+        try:
+            read(workload, data)
+        except BadRequest as e:
+            out.append(f"{e.why}; {FORGET}")
+    return out
+
+
 @lru_cache(maxsize=8)
 def own_witnesses(
     workload: str, data: bytes, parameters: Parameters | None = None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 
 from planner.calibration.columns import ROW_ID, Measurements
-from planner.calibration.model import Figure
+from planner.calibration.model import Figure, Row
 from planner.calibration.noise import repeats_of
-from planner.calibration.regret import Regret, options_of, regrets_of, summary_of
+from planner.calibration.regret import Regret, options_of, regrets_of, summary_of, told_apart
 from planner.ports import Document
 from pricing.catalog import Catalog
 from pricing.model import PurchaseOption
@@ -51,10 +51,12 @@ def regret(catalog: Catalog, parts: Sequence[tuple[Measurements, Sequence[Figure
     price_of = price_of_accelerators(catalog)
     found: list[Regret] = []
     workloads = []
+    rows_of: dict[str, Mapping[str, Row]] = {}
     for measurements, figures in parts:
         workload = measurements.workload
         workloads.append(workload)
         rows = {row[ROW_ID[workload]]: row for row in measurements.rows}
+        rows_of[workload.value] = rows
         found += regrets_of(options_of(figures, rows, workload, price_of))
     found.sort(key=lambda r: (-r.fraction, r.work))
     by = {w.value: summary_of([r for r in found if r.work[0] == w.value]) for w in workloads}
@@ -73,6 +75,7 @@ def regret(catalog: Catalog, parts: Sequence[tuple[Measurements, Sequence[Figure
                 "regret": r.fraction,
                 "picked": r.picked.accelerator,
                 "cheapest": r.best.accelerator,
+                **dict(zip(("picked_as", "cheapest_as"), in_words(r, rows_of[r.work[0]]), strict=True)),
                 "accelerators": r.accelerators,
                 "options": r.options,
                 "row_ids": [r.picked.row_id, r.best.row_id],
@@ -80,6 +83,15 @@ def regret(catalog: Catalog, parts: Sequence[tuple[Measurements, Sequence[Figure
             for r in found[:MOST_SHOWN]
         ],
     }
+
+
+def in_words(r: Regret, rows: Mapping[str, Row]) -> tuple[str, str]:
+    """Return the option picked and the cheapest one as a reader tells them apart: by accelerator, and where that is one by what else differs."""
+    picked, best = r.picked.accelerator, r.best.accelerator
+    if picked != best or r.picked.row_id == r.best.row_id:
+        return picked, best
+    one, other = told_apart(rows[r.picked.row_id], rows[r.best.row_id])
+    return f"{picked} ({one or 'row ' + r.picked.row_id})", f"{best} ({other or 'row ' + r.best.row_id})"
 
 
 def side_by_side(left_out: Document, in_sample: Document, what: str) -> Document:

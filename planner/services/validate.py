@@ -20,7 +20,7 @@ from planner.calibration.columns import (
 )
 from planner.calibration.folds import FOLDS, LeftOut, cross_validated
 from planner.calibration.model import Facts, Figure, Physics, Reading, Skipped, Workload
-from planner.calibration.noise import floor_of, repeats_of
+from planner.calibration.noise import PLAUSIBLE, floor_of, repeats_of
 from planner.calibration.own import ASKED
 from planner.calibration.report import by_novelty, worst_groups
 from planner.calibration.statistics import DIMENSIONS, listed, of_figures
@@ -33,6 +33,10 @@ from pricing.plain_files import read_plain, reason
 LARGEST_BYTES = 256 * 2**20
 NOT_PREDICTED = "not predicted"
 """Reason of a row that was read and for which the model gave no figure above zero."""
+NOT_PLAUSIBLE = "not a plausible figure"
+"""Reason of a row whose measured figure is more than `PLAUSIBLE` times off what is predicted: of another unit, or a slip."""
+MOST_ROWS_NAMED = 5
+"""Rows named of each reason for which rows are skipped."""
 
 FIRST_COLUMNS = ("row_id", "measured", "predicted", "low", "high", "ape")
 ROW_COLUMNS = (
@@ -170,6 +174,12 @@ def validated(
     reasons = Counter(s.reason for s in skipped)
     if silent:
         reasons[NOT_PREDICTED] += len(silent)
+    key = ROW_ID[measurements.workload]
+    named: dict[str, list[str]] = {}
+    for reason_of, row_id in [*((s.reason, s.row_id) for s in skipped), *((NOT_PREDICTED, row[key]) for row in silent)]:
+        ids = named.setdefault(reason_of, [])
+        if len(ids) < MOST_ROWS_NAMED:
+            ids.append(row_id)
     overall = asdict(of_figures(main))
     eligible = len(main) + sum(s.eligible for s in skipped) + len(silent)
     document: dict[str, Any] = {
@@ -181,6 +191,8 @@ def validated(
             "skipped_reasons": dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
             **{name: value for name, value in overall.items() if name != "rows"},
         },
+        "skipped_rows": {reason_of: named[reason_of] for reason_of in sorted(named, key=lambda r: (-reasons[r], r))},
+        "unknown_columns": [{"name": name, "nearest": near or None} for name, near in measurements.unknown.items()],
         "by": with_floors(listed(sound), sound, measurements),
         "workload": measurements.workload.value,
         "data_sha256": measurements.sha256,
@@ -300,12 +312,16 @@ def _scaled(f: Figure, factor: float) -> Figure:
 
 
 def _sound(figures: Sequence[Figure]) -> tuple[list[Figure], list[Skipped]]:
-    """Return the figures that are numbers above zero, and what is said of the rows whose main figure is none."""
+    """Return the figures that are plausible numbers above zero, and what is said of the rows whose main figure is none."""
     sound, unsound = [], []
     for f in figures:
         values = (f.measured, f.predicted, f.low, f.high)
         if all(np.isfinite(v) and v > 0 for v in values):
-            sound.append(f)
+            if abs(np.log(f.measured) - np.log(f.predicted)) <= np.log(PLAUSIBLE):
+                sound.append(f)
+            elif f.main:
+                detail = f"{f.measured:g} {f.labels.unit}, predicted {f.predicted:g}"
+                unsound.append(Skipped(row_id=f.row_id, reason=NOT_PLAUSIBLE, detail=detail, eligible=True))
         elif f.main:
             detail = f"predicted {f.predicted:g} for {f.measured:g} {f.labels.unit}"
             unsound.append(Skipped(row_id=f.row_id, reason=NOT_PREDICTED, detail=detail, eligible=True))

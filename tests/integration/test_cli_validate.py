@@ -107,6 +107,16 @@ def test_measured_operators_are_asked_for_alone_and_only_where_they_are_installe
         done = planner("--silicon", data=tmp_path)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (4, "", 1)
         assert "pip install" in done.stderr
+        words = ("estimate", "--model", "llama-2-7b", "--accelerator", "H100 SXM5 80GB", "--evidence", "silicon")
+        asked = subprocess.run(
+            [sys.executable, "-m", "planner", *words],
+            capture_output=True,
+            text=True,
+            env={"PLANNER_DATA_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
+            check=False,
+        )
+        assert (asked.returncode, asked.stdout, asked.stderr.count("\n")) == (4, "", 1)
+        assert "pip install" in asked.stderr
 
 
 def test_whose_parameters_predict_is_said_and_own_ones_are_refused_where_there_are_none(
@@ -126,3 +136,29 @@ def test_whose_parameters_predict_is_said_and_own_ones_are_refused_where_there_a
     assert (mine["parameters"]["whose"], before["parameters"]["whose"]) == ("own", "shipped")
     # The rows are a fifth slower than published: own parameters know.
     assert abs(mine["overall"]["bias"] - 1) < 0.6 * abs(before["overall"]["bias"] - 1)
+
+
+SERVING = "model,gpu,precision_weights,input_len,output_len,metric_name,metric_value,concurrency,tensor_parallel"
+
+
+def test_columns_that_are_not_read_are_said_in_one_line_and_in_the_answer(tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text(f"{SERVING}\nmeta-llama/Llama-2-7b-hf,A100 SXM4 80GB,fp16,128,128,output_tok_s,1000,8,1\n")
+    done = planner("--measurements", str(path), "--format", "json", data=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "concurrency (did you mean batch_or_concurrency?), tensor_parallel (did you mean tp?)" in done.stderr
+    assert json.loads(done.stdout)["unknown_columns"] == [
+        {"name": "concurrency", "nearest": "batch_or_concurrency"},
+        {"name": "tensor_parallel", "nearest": "tp"},
+    ]
+
+
+def test_a_file_of_which_nothing_is_predicted_is_refused_with_why(tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    head = SERVING.removesuffix(",concurrency,tensor_parallel")
+    path.write_text(f"{head}\nmeta-llama/Llama-2-7b-hf,No Such Chip,fp16,128,128,output_tok_s,1000\n")
+    done = planner("--measurements", str(path), data=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "none of its 1 rows could be predicted" in done.stderr
+    assert "(line 2)" in done.stderr

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from planner.cli.errors import Exit, UsageError
 
 if TYPE_CHECKING:
+    from planner.calibration.columns import Measurements
     from planner.calibration.model import Workload
     from planner.ports import Document
     from planner.services.validate import Validated
@@ -84,6 +85,8 @@ def run(args: Namespace) -> int:
     except KeyboardInterrupt:
         complain("planner validate: interrupted; nothing was written")
         return Exit.INTERRUPTED
+    if args.measurements is not None:
+        refuse_the_unpredicted(args.measurements, answers[0].document)
     if args.out is not None:
         write_rows(Path(args.out), answers)
     if args.regret:
@@ -192,6 +195,7 @@ def measured(args: Namespace) -> Validated:
 
     path = Path(args.measurements)
     measurements = validate.read_measurements(path)
+    warn_of_columns(measurements)
     workload = measurements.workload.value
     kept = open_evidence().fitted.get(workload)
     own = None if kept is None else own_fit(workload, kept)
@@ -208,6 +212,25 @@ def measured(args: Namespace) -> Validated:
             f"by the shipped parameters; --parameters own predicts by yours, fitted {own.fitted_on} to {own.rows:,} rows"
         )
     return found
+
+
+def warn_of_columns(measurements: Measurements) -> None:
+    """Say in one line which columns of a file are not read, and what they may be."""
+    from planner.cli.output import complain, printable
+
+    if measurements.unknown:
+        told = [f"{name} (did you mean {near}?)" if near else name for name, near in measurements.unknown.items()]
+        complain(printable(f"planner validate: columns that are not known and not read: {', '.join(told)}"))
+
+
+def refuse_the_unpredicted(name: str, document: Document) -> None:
+    """Refuse a file none of whose rows could be predicted: there are no errors to answer with."""
+    from planner.cli.validate_table import skipped_lines
+
+    overall = document["overall"]
+    if not overall["rows_used"]:
+        why = "; ".join(skipped_lines(document))
+        raise UsageError(f"{name}: none of its {overall['rows_total']:,} rows could be predicted: {why}")
 
 
 def in_sample(args: Namespace) -> list[Validated]:
@@ -282,6 +305,7 @@ def recalibrated(args: Namespace) -> int:
         return Exit.ANSWER
     path = Path(args.measurements)
     measurements = read_measurements(path)
+    warn_of_columns(measurements)
     tell = Progress(measurements.workload)
     document = recalibrate.recalibrate(
         path,

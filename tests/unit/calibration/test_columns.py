@@ -92,3 +92,16 @@ def test_what_is_no_measurement_file_is_refused_in_one_line(data: bytes, said: s
         parse_measurements(data)
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_columns_that_are_not_read_are_named_with_what_they_may_be() -> None:
+    found = parsed(f"{SERVING},id,concurrency,Tensor_Parallel,ttft_ms_p5,colour\n{LINE},,8,2,1,red\n")
+    assert found.unknown == {
+        "concurrency": "batch_or_concurrency",
+        "tensor_parallel": "tp",
+        "ttft_ms_p5": "ttft_ms_p50",
+        "colour": "",
+    }
+    # A column that the header has is nobody's intended name.
+    assert parsed(f"{SERVING},tp,tensor_parallel\n{LINE},2,2\n").unknown == {"tensor_parallel": ""}
+    assert all(not shipped_measurements(w).unknown for w in Workload)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from planner.calibration.model import Figure, Labels, Workload
 from planner.calibration.regret import Option, options_of, regrets_of, summary_of
+from planner.services.regret import in_words
 
 PRICES = {"A": 1.0, "B": 3.0, "C": 2.0}
 
@@ -127,3 +130,16 @@ def test_a_sweep_of_lengths_counts_as_one_model_where_models_count_alike() -> No
     assert found is not None
     assert found.mean == pytest.approx(0.25)
     assert found.model_mean == pytest.approx(0.2)
+
+
+def test_options_on_one_accelerator_are_told_apart_by_what_differs() -> None:
+    rows = {"1": row(tp="2"), "2": row("4", "fp8", tp="2"), "3": row()}
+    found = regrets_of(options([figure("1", "A", 100, 150), figure("3", "B", 1, 1)], rows))[0]
+    here = replace(found, best=replace(found.picked, row_id="2"))
+    assert in_words(here, rows) == (
+        "A (gpus_total 1, precision_weights bf16)",
+        "A (gpus_total 4, precision_weights fp8)",
+    )
+    assert in_words(replace(found, best=replace(found.picked, accelerator="B")), rows) == ("A", "B")
+    repeat = replace(found, best=replace(found.picked, row_id="9"))
+    assert in_words(repeat, rows | {"9": rows["1"]}) == ("A (row 1)", "A (row 9)")

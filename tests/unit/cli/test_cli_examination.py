@@ -13,6 +13,8 @@ import pytest
 
 from planner import bootstrap
 from planner.cli.examination import check, examine, price_ages, price_snapshot
+from planner.perf.parameters import shipped, to_json
+from planner.services.own_evidence import based_on
 from planner.store.schema import head
 from pricing.model import PurchaseOption
 from pricing.snapshot import open_snapshot, shipped_snapshot_path, write_snapshot
@@ -115,3 +117,45 @@ def test_a_damaged_snapshot_that_is_not_needed_is_a_note(data: Path) -> None:
     state, said = price_snapshot()
     assert state == "note"
     assert f"content and id agree; passed over: {other}: not a price snapshot; remove {other}" in said
+
+
+def kept(data: Path) -> Path:
+    """Keep one own row and the shipped parameters as if fitted to it; return the folder."""
+    ours = shipped("serving")
+    folder = data / "calibration"
+    folder.mkdir(parents=True)
+    header = "row_id,model,gpu,precision_weights,input_len,output_len,metric_name,metric_value"
+    line = "a1,meta-llama/Llama-2-7b-hf,A100 SXM4 80GB,fp16,128,128,output_tok_s,1000"
+    (folder / "own_rows_serving.csv").write_text(f"{header}\n{line}\n")
+    (folder / "own_serving.json").write_text(to_json(replace(ours, version=based_on(ours))))
+    return folder
+
+
+def test_own_measurements_that_are_whole_are_well(data: Path) -> None:
+    assert found_in("own measurements")["state"] == "ok"
+    kept(data)
+    found = found_in("own measurements")
+    assert (found["state"], "speed follows own measurements of serving" in found["found"]) == ("ok", True)
+
+
+def test_own_measurements_of_other_shipped_parameters_are_named_as_left_aside(data: Path) -> None:
+    (kept(data) / "own_serving.json").write_text(to_json(replace(shipped("serving"), version="own, on others")))
+    found = found_in("own measurements")
+    assert (found["state"], "left aside" in found["found"]) == ("note", True)
+
+
+@pytest.mark.parametrize("name", ["own_rows_serving.csv", "own_serving.json"])
+@pytest.mark.parametrize("harm", ["damaged", "missing", "a folder"])
+def test_own_measurements_that_cannot_be_used_do_not_look_well(data: Path, name: str, harm: str) -> None:
+    path = kept(data) / name
+    path.unlink()
+    if harm == "damaged":
+        path.write_text("{")
+    elif harm == "a folder":
+        path.mkdir()
+    document = examine()
+    found = next(c for c in document["checks"] if c["name"] == "own measurements")
+    assert (document["well"], found["state"]) == (False, "fault")
+    assert name in found["found"]
+    assert harm in found["found"]
+    assert "planner validate --" in found["found"]

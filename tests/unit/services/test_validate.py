@@ -14,6 +14,7 @@ import pytest
 
 from planner.calibration.columns import parse_measurements
 from planner.calibration.model import Facts, Figure, Labels, Reading, Row, Skipped, Workload
+from planner.cli.validate_table import skipped_lines
 from planner.perf.parameters import Deviation, Link, Parameters, Slot
 from planner.services import validate
 from planner.services.documents import to_json_bytes
@@ -227,3 +228,21 @@ def test_own_parameters_predict_rows_as_requests_of_theirs_and_say_so() -> None:
         assert Heard.sources == heard
         assert got.document["parameters"]["whose"] == whose
         assert [f.labels.source for f in got.figures] == ["s1", "s1"]
+
+
+def test_a_figure_beyond_anything_is_skipped_and_moves_no_statistic_and_no_floor() -> None:
+    more = ("x,s1,m,H100,fp16,100,10,output_tok_s,1e30,,", "y,s1,m,H100,fp16,100,10,output_tok_s,1e-12,,")
+    with_them, without = answer(*ROWS, *more).document, answer(*ROWS).document
+    assert with_them["overall"]["skipped_reasons"] == {"not a plausible figure": 2, "no lengths stated": 1}
+    assert with_them["skipped_rows"] == {"not a plausible figure": ["x", "y"], "no lengths stated": ["d"]}
+    assert with_them["overall"]["p90_ape"] == without["overall"]["p90_ape"]
+    assert [n["median_factor"] for n in with_them["noise"]] == [n["median_factor"] for n in without["noise"]]
+    assert [g["noise_floor_ape"] for g in with_them["by"]["accelerator"]] == [
+        g["noise_floor_ape"] for g in without["by"]["accelerator"]
+    ]
+
+
+def test_five_rows_of_each_reason_are_named() -> None:
+    document = answer(ROWS[0], *(f",s,m,H100,fp16,,,output_tok_s,{i},," for i in range(1, 8))).document
+    assert document["skipped_rows"] == {"no lengths stated": [f"line {i}" for i in range(3, 8)]}
+    assert skipped_lines(document) == ["no lengths stated 7 (line 3, line 4, line 5, line 6, line 7, …)"]
