@@ -20,6 +20,8 @@ PADDED_METHODS = ("mxfp4",)  # engines pad these slices to whole groups
 SMALLEST_SQUARE_BLOCK = 64 * 64  # scales that cover more numbers than any row group does are two-dimensional
 ASSUMED_GROUP = {"int4": 128}  # a quantisation made on request: groups of 128 along the input dimension
 
+SEARCHED_GROUPS = (1, 2)
+"""Devices of a group, where experts are dealt out over all devices of an instance, or over equal parts of them, unasked."""
 SPAN_GBPS = 100.0
 SPAN_DEVICES = 8
 MOST_SPANNED = 8
@@ -151,7 +153,22 @@ def splits_of(
                 out.append(Split(tp=tp, pp=pp, groups=groups, instances=machines, expert_parallel=whole))
             else:
                 why = refused
+    if spec.experts and "ep" in parallel and searches_experts(work):
+        dealt = [e for e in range(2, h.devices + 1) if h.devices % e == 0 and why_experts_illegal(spec, e) is None]
+        inside = [
+            tp
+            for tp in SEARCHED_GROUPS
+            if why_illegal(spec, tp, stored, shards_per_device=support.ranks_per_device) is None
+        ]
+        out.extend(
+            Split(tp=tp, groups=e // tp, expert_parallel=True) for e in dealt for tp in inside if e % tp == 0 and e > tp
+        )
     return out, why
+
+
+def searches_experts(work: InferenceWork) -> bool:
+    """Return whether groups that share experts are tried of their own accord: where no degree is asked for."""
+    return work.tensor_parallel is None and work.pipeline_parallel is None and work.expert_parallel is None
 
 
 def spans_of(

@@ -9,7 +9,7 @@ from planner.models.spec import ModelKind, ModelSpec
 from planner.perf import llm
 from planner.perf.arrivals import ServingArrivals
 from planner.perf.engines import SPLIT_BY_LAYERS
-from planner.perf.layouts import Split
+from planner.perf.layouts import Split, searches_experts
 from planner.perf.llm_terms import terms_of
 from planner.perf.memory import has_windows, inference_memory
 from planner.perf.model import Basis, Evaluation, InferenceWork, LateTerms, Layout, Percentiles, Performance, Rates
@@ -165,7 +165,13 @@ def split_notes(spec: ModelSpec, point: Point, work: InferenceWork) -> list[str]
         )
     if s.groups > 1:
         notes.append(
-            f"{s.groups} groups of {s.tp} attend to requests of their own and share the experts: requests must be spread evenly over them"
+            f"{s.groups} groups of {s.tp} attend to requests of their own and share the experts: requests must be spread evenly over them; "
+            "published rows do not state such groups, so none answers for this layout and its range is wider"
+        )
+    elif s.expert_parallel and s.tp > 1 and work.expert_parallel == s.tp:
+        notes.append(
+            f"experts are dealt out whole over the {s.tp} devices of the tensor-parallel group (TP{s.tp} with EP{s.tp}): as many bytes a device, "
+            f"and timed, as TP{s.tp} alone"
         )
     if work.engine in SPLIT_BY_LAYERS and s.pp > 1:
         notes.append(
@@ -179,10 +185,11 @@ def split_notes(spec: ModelSpec, point: Point, work: InferenceWork) -> list[str]
         and repeated
         and "ep" in c.support.parallel
         and work.expert_parallel is None
+        and not searches_experts(work)
     ):
         notes.append(
             f"tensor parallelism keeps parts of the KV cache on several devices: --tensor-parallel 1 --expert-parallel {s.tp} (attention data "
-            "parallel) would hold more requests; it is not tried unless asked for"
+            "parallel) would hold more requests; it is not tried where another degree is asked for"
         )
     speculation = point.speculation
     if speculation.proposed:

@@ -221,7 +221,7 @@ class Rows:
         from planner.perf.cited import citation, shipped_rows  # noqa: PLC0415
         from planner.perf.evidence import OWN, correction_of, shipped_distances  # noqa: PLC0415
 
-        if h.fraction != 1:
+        if h.fraction != 1 or (self.workload != "training" and is_apart(evaluation)):
             return evaluation
         for basis, by_chip in self.kinds:
             witnesses = by_chip.get(h.accelerator, ())
@@ -241,6 +241,11 @@ class Rows:
                 evaluation, correction, basis, {i: citation(self.workload, rows[i]) for i in ids if i in rows}
             )
         return evaluation
+
+
+def is_apart(evaluation: Evaluation) -> bool:
+    """Return whether a replica spans machines or has groups that share experts: rows state neither, so none speaks of it."""
+    return evaluation.instances > 1 or (evaluation.layout.data_parallel or 1) > 1
 
 
 def _rows_of(workload: str, spec: ModelSpec, tiers: Tiers, parameters: Parameters | None) -> Rows:
@@ -267,12 +272,7 @@ def _timed(
     from planner.perf.silicon import Question, timed  # noqa: PLC0415
 
     layout = evaluation.layout
-    if (
-        h.fraction != 1
-        or evaluation.instances > 1
-        or layout.max_concurrency is None
-        or (layout.pipeline_parallel or 1) > 1
-    ):
+    if h.fraction != 1 or is_apart(evaluation) or layout.max_concurrency is None or (layout.pipeline_parallel or 1) > 1:
         return None
     question = Question(
         spec=spec,

@@ -50,7 +50,7 @@ def test_experts_are_dealt_out_whole_where_a_slice_is_not_legal() -> None:
 
 def test_an_fp8_checkpoint_in_square_blocks_starts_on_one_h200_machine() -> None:
     # DeepSeek-V3: blocks of 128 x 128; 18,432 / 8 = 18 x 128 and 2,048 / 8 = 2 x 128. 671 GB / 8 = 78 GiB of 125.8.
-    found = good(model("deepseek-v3"), machine("H200 SXM 141GB", 8))
+    found = good(model("deepseek-v3"), machine("H200 SXM 141GB", 8), tensor_parallel=8)
     assert (found.layout.precision, found.layout.tensor_parallel) == ("fp8", 8)
 
 

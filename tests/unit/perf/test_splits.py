@@ -180,6 +180,35 @@ def test_groups_that_share_experts_hold_more_requests_of_a_latent_cache() -> Non
     assert "256 experts do not divide by 6" in bad(spec, host, expert_parallel=6).detail
 
 
+def test_groups_that_share_experts_are_tried_on_one_machine_without_being_asked_for() -> None:
+    spec, host = model("deepseek-v3"), instance("p5en.48xlarge")
+    free, asked = good(spec, host), good(spec, host, tensor_parallel=1, expert_parallel=8)
+    split = good(spec, host, tensor_parallel=8)
+    assert free.layout == asked.layout
+    assert requests(free) == requests(asked) > 2 * requests(split)
+    for engine in ("sglang", "tensorrt-llm"):
+        assert good(spec, host, engine=engine).layout.expert_parallel == 8
+    # No published row states groups: the range is wider and a note says so.
+    widths = [e.performance.high_factor / e.performance.low_factor for e in (free, split)]
+    assert widths[0] > widths[1]
+    assert any("published rows do not state such groups" in n for n in free.notes)
+    assert any("not tried where another degree is asked for" in n for n in split.notes)
+    dense = good(model("llama-3.1-70b"), host)
+    assert (dense.layout.expert_parallel, dense.layout.data_parallel) == (None, 1)
+
+
+def test_groups_are_not_tried_where_an_engine_cannot() -> None:
+    assert good(model("mixtral-8x7b"), instance("p5en.48xlarge"), engine="tgi").layout.data_parallel == 1
+
+
+def test_experts_over_the_devices_of_one_tensor_parallel_group_are_said_to_be_timed_as_it() -> None:
+    spec, host = model("deepseek-v3"), instance("p5en.48xlarge")
+    both = good(spec, host, tensor_parallel=16, expert_parallel=16, max_instances=2)
+    assert (both.layout.tensor_parallel, both.layout.expert_parallel) == (16, 16)
+    assert sum("(TP16 with EP16)" in n for n in both.notes) == 1
+    assert not any("TP16 with EP16" in n for n in good(spec, host, tensor_parallel=16, max_instances=2).notes)
+
+
 def test_expert_bytes_of_a_group_are_its_share() -> None:
     spec = model("qwen3-30b-a3b")
     whole, dealt = device_weights(spec, BF16), device_weights(spec, BF16, 1, 1, 4)

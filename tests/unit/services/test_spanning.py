@@ -127,3 +127,20 @@ def test_explanations_name_bound_and_intensity_of_every_class():
         assert bound["value"] in {"compute", "memory", "collectives", "overhead"}
         shares = [float(x.split()[1].rstrip("%")) for x in bound["formula"].removesuffix(" of the time").split(", ")]
         assert sum(shares) == pytest.approx(100, abs=0.3)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"model": "8b", "instance": "g6e.xlarge", "instances": 2, "tensor_parallel": 2},
+        {"model": "mixtral-8x7b", "instance": "p5.48xlarge", "tensor_parallel": 1, "expert_parallel": 8},
+    ],
+)
+def test_rows_of_single_machines_say_nothing_of_replicas_over_several_or_with_groups(asked):
+    # Both models have published rows on the chip, which answer for plain layouts.
+    plain = {k: v for k, v in asked.items() if k in {"model", "instance"}} | {"tensor_parallel": 1}
+    plain |= {"tensor_parallel": 8} if asked["instance"] == "p5.48xlarge" else {}
+    assert estimate(**plain)["performance"]["basis"] == "published"
+    found, alone = estimate(**asked)["performance"], estimate(**asked, evidence="model")["performance"]
+    assert found["basis"] == "modelled"
+    assert found == alone
